@@ -1,0 +1,5 @@
+"""``python -m kernels``."""
+
+from kernels.cli import main
+
+main()

@@ -1,0 +1,166 @@
+"""The GPU backend: the ``.cu`` file compiled by NVRTC and launched through CuPy. The one module that imports CuPy."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernels.backend import Machine
+from kernels.errors import BackendError
+from kernels.job import Job
+from kernels.recording import FAULT, RawLaunch, check_fault, config, record_shape
+from kernels.source import function, layout_checks, parameter_types, plain_source, traced_call, traced_source
+
+_OPTIONS = ("--std=c++17",)
+
+
+def open_backend() -> Cupy:
+    """The GPU backend; BackendError if CuPy is not installed or finds no GPU."""
+    try:
+        import cupy
+    except ImportError as error:
+        raise BackendError(
+            "the cupy backend needs CuPy: `pip install 'kernels-in-motion[cuda13]'` (or cuda12, to match the driver)"
+        ) from error
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise BackendError(
+            f"the cupy backend found no usable NVIDIA GPU ({error}): use the cpu backend"
+        ) from error
+    if not count:
+        raise BackendError("the cupy backend found no NVIDIA GPU: use the cpu backend")
+    return Cupy(cupy)
+
+
+def entry_source(job: Job) -> str:
+    """The traced kernel with an entry point ``kim_trace_<launch>`` for each of its launches."""
+    text = [traced_source(job.kernel, "cuda.cuh")]
+    for launch in range(len(job.layout.launches)):
+        parameters = [f"{kind} p{n}" for n, kind in enumerate(parameter_types(job, launch))]
+        text += [
+            layout_checks(job, launch, str(launch)),
+            f'extern "C" __global__ void __launch_bounds__({job.layout.launches[launch].threads}) '
+            f"kim_trace_{launch}({', '.join(parameters)}, const kim::Config* config) {{",
+            f"    kim::Tracer tracer(config);\n    {traced_call(job, launch)};\n}}",
+        ]
+    return "\n".join(text)
+
+
+class Cupy:
+    """Runs kernels on the current CUDA device."""
+
+    name = "cupy"
+    default_threads = 128
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
+
+    def machine(self) -> Machine:
+        """The GPU, its driver, the CUDA runtime and NVRTC."""
+        runtime = self._cupy.cuda.runtime
+        properties = runtime.getDeviceProperties(runtime.getDevice())
+        return Machine(
+            device=properties["name"].decode(),
+            driver=f"{_driver()}CUDA {_version(runtime.driverGetVersion())}",
+            runtime=f"CUDA {_version(runtime.runtimeGetVersion())}, CuPy {self._cupy.__version__}",
+            compiler="NVRTC {}.{}".format(*self._cupy.cuda.nvrtc.getVersion()),
+        )
+
+    def shared_limit(self) -> int:
+        """What a block may opt in to on this device, in bytes."""
+        attributes: Mapping[str, int] = self._cupy.cuda.Device().attributes
+        return attributes["MaxSharedMemoryPerBlockOptin"]
+
+    def run(self, job: Job) -> dict[str, npt.NDArray[np.float32]]:
+        """Run all launches without tracing; the output arrays."""
+        names = [function(job, launch) for launch in range(len(job.layout.launches))]
+        with self._errors(job):
+            module = self._cupy.RawModule(
+                code=plain_source(job.kernel, "cuda.cuh"), options=_OPTIONS, name_expressions=names
+            )
+            memory = self._memory(job)
+            for launch, name in enumerate(names):
+                self._launch(job, launch, module.get_function(name), memory)
+            return self._outputs(job, memory)
+
+    def trace(self, job: Job) -> tuple[list[RawLaunch], dict[str, npt.NDArray[np.float32]]]:
+        """Run all launches with tracing; what each left, and the output arrays."""
+        cupy = self._cupy
+        raw = []
+        with self._errors(job):
+            module = cupy.RawModule(code=entry_source(job), options=_OPTIONS)
+            memory = self._memory(job)
+            for number, layout in enumerate(job.layout.launches):
+                shape = record_shape(job, layout)
+                records = cupy.zeros((shape.blocks, shape.capacity, shape.words), np.uint32)
+                counts = cupy.zeros(shape.blocks, np.int32)
+                fault = cupy.zeros(FAULT.itemsize, np.uint8)
+                bases = {name: array.data.ptr for name, array in memory.items()}
+                settings = config(job, shape, records.data.ptr, counts.data.ptr, fault.data.ptr, bases)
+                on_device = cupy.asarray(settings.view(np.uint8))
+                before = {name: cupy.asnumpy(array) for name, array in memory.items()}
+                self._launch(job, number, module.get_function(f"kim_trace_{number}"), memory, on_device)
+                check_fault(job, cupy.asnumpy(fault).view(FAULT))
+                raw.append(RawLaunch(cupy.asnumpy(records), cupy.asnumpy(counts), before))
+            return raw, self._outputs(job, memory)
+
+    def _launch(self, job: Job, launch: int, kernel: Any, memory: Mapping[str, Any], *more: Any) -> None:
+        layout = job.layout.launches[launch]
+        size = job.shared_bytes(layout)
+        if size > 48 * 1024:
+            kernel.max_dynamic_shared_size_bytes = size
+        values = [
+            memory[argument] if isinstance(argument, str) else argument for argument in job.arguments(launch)
+        ]
+        kernel(layout.grid, (layout.threads,), (*values, *more), shared_mem=size)
+        self._cupy.cuda.runtime.deviceSynchronize()
+
+    def _memory(self, job: Job) -> dict[str, Any]:
+        return {array.name: self._cupy.asarray(job.initial(array.name)) for array in job.layout.arrays}
+
+    def _outputs(self, job: Job, memory: Mapping[str, Any]) -> dict[str, npt.NDArray[np.float32]]:
+        return {
+            array.name: self._cupy.asnumpy(memory[array.name])
+            for array in job.layout.arrays
+            if array.role == "output"
+        }
+
+    @contextlib.contextmanager
+    def _errors(self, job: Job) -> Iterator[None]:
+        cuda = self._cupy.cuda
+        try:
+            yield
+        except cuda.compiler.CompileException as error:
+            raise BackendError(f"{job.kernel.name} does not compile: {_first_error(str(error))}") from error
+        except (cuda.runtime.CUDARuntimeError, cuda.driver.CUDADriverError) as error:
+            raise BackendError(f"{job.kernel.name} failed on the GPU: {error}") from error
+        except cuda.memory.OutOfMemoryError as error:
+            raise BackendError(
+                f"{job.kernel.name} needs more memory than the GPU has free: {error}"
+            ) from error
+
+
+def _first_error(output: str) -> str:
+    return next(
+        (line.strip() for line in output.splitlines() if "error" in line), output.strip().splitlines()[0]
+    )
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _driver() -> str:
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    found = re.search(r"\b\d{3}\.\d+(\.\d+)?\b", text)
+    return f"{found[0]}, " if found else ""

@@ -1,0 +1,206 @@
+"""The command line: ``python -m kernels record | show | verify | list``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+import kernels
+from kernels import report
+from kernels.backend import BACKENDS
+from kernels.declaration import Kernel
+from kernels.errors import KernelsError, ParameterError
+from kernels.registry import find_kernel, kernel_names
+
+_console = Console(highlight=False, soft_wrap=True)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line; any trouble of the user's is one line on stderr and exit status 2."""
+    run_command(_group, arguments, "kernels")
+
+
+def run_command(command: click.Command, arguments: list[str] | None, program: str) -> None:
+    """Run a Click command so that every error is one line on stderr and exit status 2."""
+    try:
+        status = command.main(arguments, prog_name=f"python -m {program}", standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("stopped", err=True)
+        sys.exit(130)
+    except (click.ClickException, KernelsError) as error:
+        text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+        asked = isinstance(error, click.exceptions.NoArgsIsHelpError)
+        click.echo(text if asked else f"error: {' '.join(text.split())}", err=True)
+        sys.exit(2)
+    except OSError as error:
+        click.echo(f"error: {error.filename or 'output'}: {error.strerror}", err=True)
+        sys.exit(2)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _number(text: str | None) -> Any:
+    """A whole number if the text is one, else the text itself, for the job to refuse with its value."""
+    try:
+        return None if text is None else int(text)
+    except ValueError:
+        return text
+
+
+class _PerKernel(click.Group):
+    """A group with a command for each kernel, with options from its declaration; `other` takes any other word."""
+
+    def __init__(
+        self,
+        *,
+        act: Callable[..., int | None],
+        options: list[click.Parameter],
+        other: Callable[[str], click.Command | None] = lambda word: None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(subcommand_metavar=settings.pop("metavar"), **settings)
+        self._act = act
+        self._more = options
+        self._other = other
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        """The kernels by name."""
+        return list(kernel_names())
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """The command for one kernel, or for another word."""
+        if name not in kernel_names() and not name.endswith(".py") and (command := self._other(name)):
+            return command
+        kernel = find_kernel(name)
+
+        def act(**values: Any) -> int | None:
+            params = {p.name: values.pop(p.name) for p in kernel.parameters}
+            shared = {key: values.pop(key) for key in ("seed", "backend", "threads")}
+            shared["seed"], shared["threads"] = _number(shared["seed"]), _number(shared["threads"])
+            params = {
+                key: value if isinstance(value, bool) else _number(value) for key, value in params.items()
+            }
+            return self._act(name, {**params, **shared}, **values)
+
+        return click.Command(
+            name,
+            callback=act,
+            params=[*_options(kernel), *self._more],
+            help=f"{kernel.title} ({kernel.source.name}).",
+        )
+
+
+def _options(kernel: Kernel) -> list[click.Parameter]:
+    sizes: list[click.Parameter] = [
+        click.Option(
+            [f"--{p.name.replace('_', '-')}", p.name], is_flag=True, default=bool(p.default), help=p.meaning
+        )
+        if p.switch
+        else click.Option(
+            [f"--{p.name.replace('_', '-')}", p.name],
+            default=str(p.default),
+            metavar="N",
+            show_default=True,
+            help=p.meaning,
+        )
+        for p in kernel.parameters
+    ]
+    return [
+        *sizes,
+        click.Option(["--seed"], default="0", metavar="N", show_default=True, help="of the inputs drawn"),
+        click.Option(["--threads"], metavar="N", help="threads per block"),
+        click.Option(
+            ["--backend"], type=click.Choice(BACKENDS), default="auto", show_default=True, help="where to run"
+        ),
+    ]
+
+
+@click.group(help="Run attention kernels, record every step of a run, and check it against the definition.")
+def _group() -> None:
+    pass
+
+
+def _record(kernel: str, settings: Mapping[str, Any], output: Path) -> None:
+    if output.is_dir() or not output.parent.is_dir():
+        raise ParameterError(f"{output} cannot be written: it must name a file in a folder that exists")
+    trace = kernels.record(kernel, None, **settings)
+    trace.save(output)
+    where = f"{trace.provenance.device} ({trace.provenance.backend})"
+    _console.print(
+        f"{output}: {len(trace.steps)} steps of {len(trace.blocks)} blocks, recorded on {where}", markup=False
+    )
+
+
+_OUTPUT = click.Option(
+    ["-o", "--output"],
+    type=click.Path(path_type=Path),
+    required=True,
+    metavar="FILE",
+    help="the trace to write",
+)
+_group.add_command(
+    _PerKernel(
+        name="record",
+        act=_record,
+        options=[_OUTPUT],
+        metavar="KERNEL [OPTIONS]",
+        help="Run a kernel with tracing and write the trace. KERNEL may be the .py file of a declaration of your own.",
+    )
+)
+
+
+def _verify_run(kernel: str, settings: Mapping[str, Any]) -> int:
+    return _verified(kernels.record(kernel, None, **settings), find_kernel(kernel))
+
+
+def _verified(trace: kernels.Trace, kernel: Kernel | None) -> int:
+    found = kernels.verify(trace, kernel)
+    report.print_report(_console, trace, found)
+    return 0 if found.ok else 1
+
+
+def _trace_command(act: Callable[[kernels.Trace], int | None]) -> Callable[[str], click.Command]:
+    def command(word: str) -> click.Command:
+        return click.Command(word, callback=lambda: act(open_trace(word)), help=f"The trace {word}.")
+
+    return command
+
+
+def open_trace(word: str) -> kernels.Trace:
+    """The recording called `word`, or the trace in the file of that path; TraceError if there is neither."""
+    if word in kernels.recordings() and not Path(word).is_file():
+        return kernels.recorded(word)
+    return kernels.load(word)
+
+
+_group.add_command(
+    _PerKernel(
+        name="verify",
+        act=_verify_run,
+        options=[],
+        other=_trace_command(lambda trace: _verified(trace, None)),
+        metavar="TRACE | KERNEL [OPTIONS]",
+        help="Check a trace, or a fresh run of a kernel, against the float64 definition. Exits 1 on a finding.",
+    )
+)
+
+
+@_group.command(help="The steps of a trace, its snapshots, its traffic, and where it ran.")
+@click.argument("trace")
+@click.option(
+    "--block", default=0, metavar="N", show_default=True, help="whose steps to show, in the order recorded"
+)
+def show(trace: str, block: int) -> None:
+    """Print a trace."""
+    report.print_trace(_console, open_trace(trace), block)
+
+
+@_group.command("list", help="The kernels with their parameters and steps, and the recordings.")
+def list_() -> None:
+    """Print what there is."""
+    report.print_kernels(_console, [find_kernel(name) for name in kernel_names()])
+    report.print_recordings(_console, {name: kernels.recorded(name) for name in kernels.recordings()})

@@ -1,0 +1,167 @@
+"""FlashAttention-1: the declaration of ``fa1.cu``, and the attention it must compute, by definition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil, inf
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from kernels.attention import attention, partial_attention, scores
+from kernels.declaration import (
+    Array,
+    Arrays,
+    Kernel,
+    Launch,
+    Moment,
+    Parameter,
+    Params,
+    Slot,
+    StepKind,
+    Truth,
+)
+from kernels.layout import Compute, Load, Store, Update
+
+
+def _derive(params: Params) -> Mapping[str, int]:
+    return {"Tr": ceil(params["N"] / params["Br"]), "Tc": ceil(params["N"] / params["Bc"])}
+
+
+def _scalars(params: Params) -> Mapping[str, np.generic]:
+    return {"scale": np.float32(params["d"] ** -0.5)}
+
+
+def _make_inputs(params: Params, seed: int) -> Arrays:
+    """Normal numbers of one decimal, for each head its own.
+
+    They are drawn until, in head 0, the second tile of keys moves the running max of some rows and not of others (if
+    it has a second tile and more than one row).
+    """
+    shape = params["batch_heads"], params["N"], params["d"]
+    rng = np.random.default_rng(seed)
+    for _ in range(1000):
+        arrays = {name: (rng.normal(size=shape).round(1) + 0.0).astype(np.float32) for name in "QKV"}
+        if params["N"] <= params["Bc"] or params["N"] == 1 or _max_moves_in_some_rows(params, arrays):
+            break
+    return arrays
+
+
+def _max_moves_in_some_rows(params: Params, arrays: Arrays) -> bool:
+    x = scores(arrays["Q"][0], arrays["K"][0], bool(params["causal"]), np.float64)
+    first, second = x[:, : params["Bc"]], x[:, params["Bc"] : 2 * params["Bc"]]
+    moved = second.max(axis=1) > first.max(axis=1)
+    return bool(moved.any() and not moved.all())
+
+
+def _outputs(params: Params, inputs: Arrays, dtype: npt.DTypeLike) -> Arrays:
+    return attention(inputs["Q"], inputs["K"], inputs["V"], bool(params["causal"]), dtype)
+
+
+def _truth(params: Params, inputs: Arrays, moment: Moment, dtype: npt.DTypeLike) -> Truth:
+    """What a block holds after one step: each row's carries are its attention over the keys it has seen by then."""
+    N, Br, Bc, causal = params["N"], params["Br"], params["Bc"], bool(params["causal"])
+    Q, K, V = (inputs[name][moment.block[0]] for name in "QKV")
+    j, i = moment.loop["j"], moment.loop.get("i", 0)
+    before, after = min(N, j * Bc), min(N, (j + 1) * Bc)
+    keys, rows = slice(before, after), slice(i * Br, min(N, (i + 1) * Br))
+
+    tile = np.arange(N) // Br
+    written = (tile < i) | ((tile == i) & (moment.name == "write"))
+    hbm = partial_attention(Q, K, V, np.where(written, after, before), causal, dtype)
+
+    sram = {"Kj": K[keys], "Vj": V[keys]}
+    if moment.name != "load_kv":
+        seen = after if moment.name in ("update", "write") else before
+        carries = partial_attention(Q, K, V, np.full(N, seen), causal, dtype)
+        sram |= {"Qi": Q[rows], "Oi": carries["O"][rows], "mi": carries["m"][rows], "li": carries["l"][rows]}
+        if moment.name != "load_q":
+            sram["Sij"] = scores(Q, K, causal, dtype)[rows, keys]
+    return Truth(sram=sram, hbm=hbm)
+
+
+def _traffic(params: Params) -> Mapping[str, tuple[int, int]]:
+    """Elements read and written by all heads: K and V once, the rest once for each tile of K and V it meets."""
+    N, d, Br, Bc = (params[name] for name in ("N", "d", "Br", "Bc"))
+    Tr, Tc = ceil(N / Br), ceil(N / Bc)
+    heads = params["batch_heads"]
+    if params["causal"]:
+        rows = sum(min(Br, N - i * Br) for j in range(Tc) for i in range(Tr) if (i + 1) * Br > j * Bc)
+    else:
+        rows = Tc * N
+    return {
+        "Q": (heads * rows * d, 0),
+        "K": (heads * N * d, 0),
+        "V": (heads * N * d, 0),
+        "O": (heads * rows * d, heads * rows * d),
+        "l": (heads * rows, heads * rows),
+        "m": (heads * rows, heads * rows),
+    }
+
+
+_MATRIX, _VECTOR = ("batch_heads", "N", "d"), ("batch_heads", "N")
+
+KERNEL = Kernel(
+    name="fa1",
+    title="FlashAttention-1",
+    source=Path(__file__).with_suffix(".cu"),
+    parameters=(
+        Parameter("N", 8, "rows of Q, K and V"),
+        Parameter("d", 4, "columns of Q, K and V"),
+        Parameter("Br", 4, "rows of a tile of Q"),
+        Parameter("Bc", 4, "rows of a tile of K and V"),
+        Parameter("batch_heads", 6, "independent heads, batch times heads"),
+        Parameter("causal", 0, "a row sees no key behind it", switch=True),
+    ),
+    recordings={"fa1": {}, "fa1-n64": {"N": 64, "d": 16, "Br": 16, "Bc": 16}},
+    derive=_derive,
+    scalars=_scalars,
+    arrays=(
+        Array("Q", _MATRIX, tile="Br"),
+        Array("K", _MATRIX, tile="Bc"),
+        Array("V", _MATRIX, tile="Bc"),
+        Array("O", _MATRIX, tile="Br", role="output", fill=0.0),
+        Array("l", _VECTOR, tile="Br", role="output", fill=0.0),
+        Array("m", _VECTOR, tile="Br", role="output", fill=-inf),
+    ),
+    launches=(
+        Launch(
+            function="fa1",
+            template=("Br", "Bc", "d"),
+            grid=("batch_heads",),
+            arguments=("Q", "K", "V", "O", "l", "m", "N", "scale", "causal"),
+            slots=(
+                Slot("Qi", "Q", ("Br", "d")),
+                Slot("Kj", "K", ("Bc", "d")),
+                Slot("Vj", "V", ("Bc", "d")),
+                Slot("Sij", "S", ("Br", "Bc")),
+                Slot("Oi", "O", ("Br", "d")),
+                Slot("mi", "m", ("Br",)),
+                Slot("li", "l", ("Br",)),
+            ),
+            loops={"j": "Tc", "i": "Tr"},
+            steps=(
+                StepKind("load_kv", ("j",), (Load("K", "Kj"), Load("V", "Vj"))),
+                StepKind(
+                    "load_q", ("j", "i"), (Load("Q", "Qi"), Load("m", "mi"), Load("l", "li"), Load("O", "Oi"))
+                ),
+                StepKind("compute", ("j", "i"), (Compute("Sij", rows="Qi", columns="Kj"),)),
+                StepKind(
+                    "update",
+                    ("j", "i"),
+                    (
+                        Update("mi", ("Sij",)),
+                        Update("li", ("Sij", "mi")),
+                        Update("Oi", ("Sij", "mi", "li", "Vj")),
+                    ),
+                ),
+                StepKind("write", ("j", "i"), (Store("mi", "m"), Store("li", "l"), Store("Oi", "O"))),
+            ),
+        ),
+    ),
+    make_inputs=_make_inputs,
+    outputs=_outputs,
+    truth=_truth,
+    traffic=_traffic,
+)

@@ -1,0 +1,189 @@
+"""Holding a trace against the definition: every step, every slot, every output, every count.
+
+A number passes if it is finite where the definition is, and no further from the float64 definition than twice what
+the same definition in float32 is off on the same inputs, plus a floor of a few units in the last place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernels.declaration import Kernel, Moment
+from kernels.errors import KernelsError
+from kernels.job import POISON
+from kernels.layout import Load, Store
+from kernels.registry import find_kernel
+from kernels.trace import Step, Trace
+
+FLOOR = 8  # units in the last place, of the largest magnitude compared
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is not as it must be; `step` is its index in the trace, None for the run as a whole."""
+
+    step: int | None
+    what: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """What :func:`verify` found: how many `checks` it made, the `findings`, and the `worst` error over its bound."""
+
+    checks: int
+    findings: tuple[Finding, ...]
+    worst: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether there are checks and no findings."""
+        return self.checks > 0 and not self.findings
+
+
+def verify(trace: Trace, kernel: Kernel | None = None) -> Report:
+    """Check a trace against its kernel's definition; raises nothing, whatever the trace holds.
+
+    `kernel` is found by the trace's own name if it is not given.
+    """
+    tally = _Tally()
+    try:
+        declared = kernel or find_kernel(trace.kernel)
+        _check_outputs(trace, declared, tally)
+        _check_traffic(trace, declared, tally)
+        for block in trace.blocks:
+            previous: Step | None = None
+            for step in trace.steps_of(block[1], block[0]):
+                _check_step(trace, declared, step, previous, tally)
+                previous = step
+    except (KernelsError, KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        tally.find(None, f"the trace contradicts itself: {type(error).__name__}: {error}")
+    return Report(tally.checks, tuple(tally.findings), tally.worst)
+
+
+class _Tally:
+    def __init__(self) -> None:
+        self.checks = 0
+        self.findings: list[Finding] = []
+        self.worst = 0.0
+
+    def find(self, step: int | None, what: str) -> None:
+        self.findings.append(Finding(step, what))
+
+    def same(self, step: int | None, what: str, got: object, expected: object) -> None:
+        self.checks += 1
+        if got != expected:
+            self.find(step, f"{what} is {got}, must be {expected}")
+
+    def close(
+        self,
+        step: int | None,
+        what: str,
+        got: npt.NDArray[np.float32] | None,
+        exact: npt.NDArray[np.float64],
+        plain: npt.NDArray[np.float32],
+    ) -> None:
+        self.checks += 1
+        if got is None:
+            return self.find(step, f"{what} is empty")
+        if got.shape != exact.shape:
+            return self.find(step, f"{what} has shape {got.shape}, must be {exact.shape}")
+        if (np.ascontiguousarray(got).view(np.uint32) == POISON).any():
+            return self.find(step, f"{what} has cells that were never written")
+        infinite = ~np.isfinite(exact)
+        if not (got[infinite] == exact[infinite]).all() or not np.isfinite(got[~infinite]).all():
+            bad = ~np.where(infinite, got == exact, np.isfinite(got))
+            cell = tuple(int(n) for n in np.argwhere(bad)[0])
+            return self.find(step, f"{what}{list(cell)} is {got[cell]}, must be {exact[cell]:.7g}")
+        if infinite.all():
+            return None
+        error = np.abs(np.where(infinite, 0, got - np.where(infinite, 0, exact)))
+        plain_error = np.abs(np.where(infinite, 0, plain - np.where(infinite, 0, exact)))
+        largest = np.abs(exact[~infinite]).max()
+        bound = 2 * float(plain_error.max()) + FLOOR * float(np.finfo(np.float32).eps) * max(
+            float(largest), 1e-30
+        )
+        self.worst = max(self.worst, float(error.max()) / bound)
+        if error.max() > bound:
+            cell = tuple(int(n) for n in np.unravel_index(error.argmax(), error.shape))
+            self.find(
+                step,
+                f"{what}{list(cell)} is {got[cell]:.9g}, must be {exact[cell]:.9g}: off by more than {bound:.2g}",
+            )
+        return None
+
+
+def _check_outputs(trace: Trace, kernel: Kernel, tally: _Tally) -> None:
+    exact = kernel.outputs(trace.params, trace.inputs, np.float64)
+    plain = kernel.outputs(trace.params, trace.inputs, np.float32)
+    for name, expected in exact.items():
+        tally.close(None, f"the output {name}", trace.outputs.get(name), expected, plain[name])
+
+
+def _check_traffic(trace: Trace, kernel: Kernel, tally: _Tally) -> None:
+    formula = kernel.traffic(trace.params)
+    for array in trace.layout.arrays:
+        total = trace.traffic[array.name]
+        tally.same(
+            None,
+            f"the traffic of {array.name} (reads, writes)",
+            (total.reads, total.writes),
+            formula[array.name],
+        )
+
+
+def _check_step(trace: Trace, kernel: Kernel, step: Step, previous: Step | None, tally: _Tally) -> None:
+    moment = Moment(step.launch, step.name, step.loop, step.block)
+    exact = kernel.truth(trace.params, trace.inputs, moment, np.float64)
+    plain = kernel.truth(trace.params, trace.inputs, moment, np.float32)
+    for slot, expected in exact.sram.items():
+        tally.close(step.index, slot, step.held(slot), expected, plain.sram[slot])
+    for name, expected in exact.hbm.items():
+        tally.close(step.index, f"{name} in HBM", step.hbm.get(name), expected, plain.hbm[name])
+    for problem in _contradictions(trace, step, previous, tally):
+        tally.find(step.index, problem)
+
+
+def _contradictions(trace: Trace, step: Step, previous: Step | None, tally: _Tally) -> Iterator[str]:
+    """Where a step did something other than its declared actions."""
+    changed = {action.slot for action in step.kind.actions if not isinstance(action, Store)}
+    for slot, content in step.sram.items():
+        tally.checks += 1
+        before = None if previous is None else previous.sram[slot]
+        if slot not in changed and not _equal(content, before):
+            yield f"{slot} changed, and {step.name} must leave it alone"
+    loaded = {action.array for action in step.kind.actions if isinstance(action, Load)}
+    stored = {action.array for action in step.kind.actions if isinstance(action, Store)}
+    for name, traffic in step.traffic.items():
+        tally.checks += 1
+        if (traffic.reads and name not in loaded) or (traffic.writes and name not in stored):
+            counts = f"{traffic.reads} reads, {traffic.writes} writes"
+            yield f"{step.name} touched {name} ({counts}), which is none of its actions"
+    for action in step.kind.actions:
+        if isinstance(action, Load | Store) and action.array in step.traffic:
+            tally.checks += 1
+            if not _equal(step.held(action.slot), _box(trace, step, action.array)):
+                yield f"{action.slot} does not hold the tile of {action.array} that {step.name} moved"
+
+
+def _box(trace: Trace, step: Step, name: str) -> npt.NDArray[np.float32]:
+    """What the box of `name` touched in a step holds after it."""
+    traffic = step.traffic[name]
+    layout = trace.layout.array(name)
+    if name in step.hbm:
+        matrix = step.hbm[name]
+    else:
+        heads = trace.inputs[name].reshape(layout.heads, *layout.shape[layout.lead :])
+        matrix = heads[traffic.head]
+    rows, columns = slice(*traffic.rows), slice(*traffic.columns)
+    return matrix[rows] if matrix.ndim == 1 else matrix.reshape(layout.rows, layout.columns)[rows, columns]
+
+
+def _equal(a: npt.NDArray[Any] | None, b: npt.NDArray[Any] | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a is b or (a.shape == b.shape and a.tobytes() == b.tobytes())
