@@ -41,6 +41,17 @@ def partial_attention(
     return {"O": O, "l": l, "m": m}
 
 
+def magnitudes(Q: Matrix, K: Matrix, V: Matrix) -> dict[str, float]:
+    """How large the terms are that one head's scores, m, l and O are summed from: what rounding is measured by."""
+    score = float((np.abs(Q) @ np.abs(K).T).max() * Q.shape[1] ** -0.5)
+    return {
+        "S": score,
+        "m": score,
+        "l": len(K) * max(1.0, score),
+        "O": float(np.abs(V).max()) * max(1.0, score),
+    }
+
+
 def attention(Q: Matrix, K: Matrix, V: Matrix, causal: bool, dtype: npt.DTypeLike) -> dict[str, Matrix]:
     """O, l and m of every head, from arrays (heads, queries or keys, d)."""
     all_keys = np.full(Q.shape[1], K.shape[1])

@@ -127,8 +127,10 @@ class Kernel:
 
     `derive` names further sizes; `scalars` gives arguments that are no parameters, as NumPy scalars. `make_inputs`
     draws a run's inputs from the parameters and a seed. `outputs` gives the outputs by the definition, in the dtype
-    asked for; `truth` what one block holds at a moment. `traffic` gives, for each array, the elements read and written
-    by the whole run, by formula. `recordings` names the runs whose traces are kept, with the parameters they set.
+    asked for; `truth` what one block holds at a moment; `magnitudes`, for one head and by symbol, how large the terms
+    are that a number is summed from, which is what its rounding is measured by. `traffic` gives, for each array, the
+    elements read and written by the whole run, by formula. `recordings` names the runs whose traces are kept, with
+    the parameters they set.
     """
 
     name: str
@@ -140,6 +142,7 @@ class Kernel:
     make_inputs: Callable[[Params, int], Arrays]
     outputs: Callable[[Params, Arrays, npt.DTypeLike], Arrays]
     truth: Callable[[Params, Arrays, Moment, npt.DTypeLike], Truth]
+    magnitudes: Callable[[Params, Arrays, int], Mapping[str, float]]
     traffic: Callable[[Params], Mapping[str, tuple[int, int]]]
     recordings: Mapping[str, Params] = field(default_factory=dict)
     derive: Callable[[Params], Mapping[str, int]] = field(default=_nothing)

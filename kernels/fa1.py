@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kernels.attention import attention, partial_attention, scores
+from kernels.attention import attention, magnitudes, partial_attention, scores
 from kernels.declaration import (
     Array,
     Arrays,
@@ -79,6 +79,10 @@ def _truth(params: Params, inputs: Arrays, moment: Moment, dtype: npt.DTypeLike)
         if moment.name != "load_q":
             sram["Sij"] = scores(Q, K, causal, dtype)[rows, keys]
     return Truth(sram=sram, hbm=hbm)
+
+
+def _magnitudes(params: Params, inputs: Arrays, head: int) -> Mapping[str, float]:
+    return magnitudes(*(inputs[name][head].astype(np.float64) for name in "QKV"))
 
 
 def _traffic(params: Params) -> Mapping[str, tuple[int, int]]:
@@ -163,5 +167,6 @@ KERNEL = Kernel(
     make_inputs=_make_inputs,
     outputs=_outputs,
     truth=_truth,
+    magnitudes=_magnitudes,
     traffic=_traffic,
 )
