@@ -6,6 +6,7 @@ all of its scores at once, never by the recurrence the kernels use.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -26,34 +27,70 @@ def scores(Q: Matrix, K: Matrix, causal: bool, dtype: npt.DTypeLike) -> Matrix:
 
 
 def partial_attention(
-    Q: Matrix, K: Matrix, V: Matrix, seen: npt.NDArray[np.int_], causal: bool, dtype: npt.DTypeLike
+    Q: Matrix,
+    K: Matrix,
+    V: Matrix,
+    seen: npt.NDArray[np.int_] | int,
+    causal: bool,
+    dtype: npt.DTypeLike,
+    since: int = 0,
 ) -> dict[str, Matrix]:
-    """One head's O (queries, d), l and m (queries,) when row r has seen only its first `seen[r]` keys.
+    """What one head's rows carry when row r has seen only the keys from `since` up to `seen[r]`.
 
-    A row that has seen none has O = 0, l = 0, m = −∞.
+    O (queries, d), l, m and L = m + log l (queries,), and the sum U = l O (queries, d). A row that has seen no key has
+    O = U = 0, l = 0, m = L = −∞.
     """
     x = scores(Q, K, causal, dtype)
-    x = np.where(np.arange(x.shape[1]) < seen[:, None], x, -np.inf).astype(dtype)
+    key = np.arange(x.shape[1])
+    x = np.where((since <= key) & (key < np.reshape(seen, (-1, 1))), x, -np.inf).astype(dtype)
     m = x.max(axis=1, initial=-np.inf)
     weights = np.exp(x - np.where(np.isfinite(m), m, 0)[:, None])
     l = weights.sum(axis=1)
-    O = weights @ V.astype(dtype) / np.where(l > 0, l, 1)[:, None]
-    return {"O": O, "l": l, "m": m}
-
-
-def magnitudes(Q: Matrix, K: Matrix, V: Matrix) -> dict[str, float]:
-    """How large the terms are that one head's scores, m, l and O are summed from: what rounding is measured by."""
-    score = float((np.abs(Q) @ np.abs(K).T).max() * Q.shape[1] ** -0.5)
-    return {
-        "S": score,
-        "m": score,
-        "l": len(K) * max(1.0, score),
-        "O": float(np.abs(V).max()) * max(1.0, score),
-    }
+    U = weights @ V.astype(dtype)
+    with np.errstate(divide="ignore"):
+        L = m + np.log(l)
+    return {"O": U / np.where(l > 0, l, 1)[:, None], "l": l, "m": m, "L": L, "U": U}
 
 
 def attention(Q: Matrix, K: Matrix, V: Matrix, causal: bool, dtype: npt.DTypeLike) -> dict[str, Matrix]:
-    """O, l and m of every head, from arrays (heads, queries or keys, d)."""
-    all_keys = np.full(Q.shape[1], K.shape[1])
-    heads = [partial_attention(*head, all_keys, causal, dtype) for head in zip(Q, K, V, strict=True)]
-    return {name: np.stack([head[name] for head in heads]) for name in ("O", "l", "m")}
+    """O, l, m, L and U of every head, from arrays (heads, queries or keys, d)."""
+    heads = [partial_attention(*head, K.shape[1], causal, dtype) for head in zip(Q, K, V, strict=True)]
+    return {name: np.stack([head[name] for head in heads]) for name in ("O", "l", "m", "L", "U")}
+
+
+def magnitudes(Q: Matrix, K: Matrix, V: Matrix) -> dict[str, float]:
+    """How large the terms are that one head's scores and carries are summed from: what rounding is measured by."""
+    score = float((np.abs(Q).astype(np.float64) @ np.abs(K).astype(np.float64).T).max() * Q.shape[1] ** -0.5)
+    largest, slack = float(np.abs(V).max()), max(1.0, score)
+    return {
+        "S": score,
+        "m": score,
+        "l": len(K) * slack,
+        "L": score + np.log(len(K)) + slack,
+        "O": largest * slack,
+        "U": len(K) * largest * slack,
+    }
+
+
+def draw_inputs(
+    heads: int, queries: int, keys: int, d: int, tile: int, causal: bool, seed: int
+) -> Mapping[str, Matrix]:
+    """Q, K and V of normal numbers of one decimal, for each head its own.
+
+    They are drawn until, in head 0, the second tile of keys moves the running max of some rows and not of others (where
+    there is a second tile and more than one row).
+    """
+    rng = np.random.default_rng(seed)
+
+    def draw(rows: int) -> Matrix:
+        return (rng.normal(size=(heads, rows, d)).round(1) + 0.0).astype(np.float32)
+
+    for _ in range(1000):
+        arrays = {"Q": draw(queries), "K": draw(keys), "V": draw(keys)}
+        if keys <= tile or queries == 1:
+            break
+        x = scores(arrays["Q"][0], arrays["K"][0], causal, np.float64)
+        moved = x[:, tile : 2 * tile].max(axis=1) > x[:, :tile].max(axis=1)
+        if moved.any() and not moved.all():
+            break
+    return arrays

@@ -107,7 +107,10 @@ class Moment:
 
 @dataclass(frozen=True)
 class Truth:
-    """What a block holds at one moment by the definition: valid parts of slots, and its windows of HBM."""
+    """What a block holds at one moment by the definition: valid parts of slots, and its windows of HBM.
+
+    NaN in a window stands where the block has written nothing: there HBM is as it was before the launch.
+    """
 
     sram: Expected
     hbm: Expected
@@ -127,10 +130,10 @@ class Kernel:
 
     `derive` names further sizes; `scalars` gives arguments that are no parameters, as NumPy scalars. `make_inputs`
     draws a run's inputs from the parameters and a seed. `outputs` gives the outputs by the definition, in the dtype
-    asked for; `truth` what one block holds at a moment; `magnitudes`, for one head and by symbol, how large the terms
-    are that a number is summed from, which is what its rounding is measured by. `traffic` gives, for each array, the
-    elements read and written by the whole run, by formula. `recordings` names the runs whose traces are kept, with
-    the parameters they set.
+    asked for; `truth` what one block holds at a moment; `magnitudes`, for one head and by name or symbol, how large
+    the terms are that a number is summed from, which is what its rounding is measured by. `traffic` gives, for each
+    array, the elements read and written by the whole run, by formula. `recordings` names the runs whose traces are
+    kept, with the parameters they set.
     """
 
     name: str

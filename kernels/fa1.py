@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kernels.attention import attention, magnitudes, partial_attention, scores
+from kernels.attention import attention, draw_inputs, magnitudes, partial_attention, scores
 from kernels.declaration import (
     Array,
     Arrays,
@@ -34,29 +34,13 @@ def _scalars(params: Params) -> Mapping[str, np.generic]:
 
 
 def _make_inputs(params: Params, seed: int) -> Arrays:
-    """Normal numbers of one decimal, for each head its own.
-
-    They are drawn until, in head 0, the second tile of keys moves the running max of some rows and not of others (if
-    it has a second tile and more than one row).
-    """
-    shape = params["batch_heads"], params["N"], params["d"]
-    rng = np.random.default_rng(seed)
-    for _ in range(1000):
-        arrays = {name: (rng.normal(size=shape).round(1) + 0.0).astype(np.float32) for name in "QKV"}
-        if params["N"] <= params["Bc"] or params["N"] == 1 or _max_moves_in_some_rows(params, arrays):
-            break
-    return arrays
-
-
-def _max_moves_in_some_rows(params: Params, arrays: Arrays) -> bool:
-    x = scores(arrays["Q"][0], arrays["K"][0], bool(params["causal"]), np.float64)
-    first, second = x[:, : params["Bc"]], x[:, params["Bc"] : 2 * params["Bc"]]
-    moved = second.max(axis=1) > first.max(axis=1)
-    return bool(moved.any() and not moved.all())
+    heads, N, d, Bc = (params[name] for name in ("batch_heads", "N", "d", "Bc"))
+    return draw_inputs(heads, N, N, d, Bc, bool(params["causal"]), seed)
 
 
 def _outputs(params: Params, inputs: Arrays, dtype: npt.DTypeLike) -> Arrays:
-    return attention(inputs["Q"], inputs["K"], inputs["V"], bool(params["causal"]), dtype)
+    result = attention(inputs["Q"], inputs["K"], inputs["V"], bool(params["causal"]), dtype)
+    return {name: result[name] for name in ("O", "l", "m")}
 
 
 def _truth(params: Params, inputs: Arrays, moment: Moment, dtype: npt.DTypeLike) -> Truth:
@@ -69,12 +53,13 @@ def _truth(params: Params, inputs: Arrays, moment: Moment, dtype: npt.DTypeLike)
 
     tile = np.arange(N) // Br
     written = (tile < i) | ((tile == i) & (moment.name == "write"))
-    hbm = partial_attention(Q, K, V, np.where(written, after, before), causal, dtype)
+    carried = partial_attention(Q, K, V, np.where(written, after, before), causal, dtype)
+    hbm = {name: carried[name] for name in ("O", "l", "m")}
 
     sram = {"Kj": K[keys], "Vj": V[keys]}
     if moment.name != "load_kv":
         seen = after if moment.name in ("update", "write") else before
-        carries = partial_attention(Q, K, V, np.full(N, seen), causal, dtype)
+        carries = partial_attention(Q, K, V, seen, causal, dtype)
         sram |= {"Qi": Q[rows], "Oi": carries["O"][rows], "mi": carries["m"][rows], "li": carries["l"][rows]}
         if moment.name != "load_q":
             sram["Sij"] = scores(Q, K, causal, dtype)[rows, keys]
@@ -82,7 +67,7 @@ def _truth(params: Params, inputs: Arrays, moment: Moment, dtype: npt.DTypeLike)
 
 
 def _magnitudes(params: Params, inputs: Arrays, head: int) -> Mapping[str, float]:
-    return magnitudes(*(inputs[name][head].astype(np.float64) for name in "QKV"))
+    return magnitudes(*(inputs[name][head] for name in "QKV"))
 
 
 def _traffic(params: Params) -> Mapping[str, tuple[int, int]]:

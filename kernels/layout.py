@@ -21,12 +21,24 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Compute:
-    """A slot is filled afresh from slots; it has as many valid rows and columns as `rows` and `columns` have rows."""
+class Clear:
+    """A carry is set to its starting value, on as many rows as `rows` has valid (None: as were set)."""
 
     slot: str
-    rows: str
-    columns: str
+    rows: str | None
+
+
+@dataclass(frozen=True)
+class Compute:
+    """A slot is filled afresh from slots.
+
+    It has as many valid rows as `rows` has rows, and as many valid columns as `columns` has rows. With `columns` None
+    it is a vector, or has all its columns valid.
+    """
+
+    slot: str
+    rows: str | None
+    columns: str | None
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,7 @@ class Store:
     array: str
 
 
-Action = Load | Compute | Update | Store
+Action = Load | Clear | Compute | Update | Store
 
 
 @dataclass(frozen=True)
@@ -160,7 +172,9 @@ class Layout:
         )
 
 
-_ACTIONS: dict[str, type[Action]] = {kind.__name__.lower(): kind for kind in (Load, Compute, Update, Store)}
+_ACTIONS: dict[str, type[Action]] = {
+    kind.__name__.lower(): kind for kind in (Load, Clear, Compute, Update, Store)
+}
 
 
 def _action(plain: Mapping[str, Any]) -> Action:

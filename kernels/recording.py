@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from kernels.errors import BackendError, ParameterError
 from kernels.job import POISON, Job
-from kernels.layout import ArrayLayout, Compute, LaunchLayout, Load, StepLayout
+from kernels.layout import ArrayLayout, Clear, Compute, LaunchLayout, Load, StepLayout
 from kernels.source import step_names
 from kernels.trace import Block, Patch, Step, Traffic, Windows
 
@@ -182,7 +182,7 @@ def _block_steps(
             if t.reads or t.writes
         }
         held = _slots(layout, record[sram_at : sram_at + shape.sram], held)
-        valid = _valid(kind, valid, traffic)
+        valid = _valid(kind, layout, valid, traffic, held)
         at = sram_at + shape.sram
         for array, t, words in zip(arrays, tally, shape.patches, strict=True):
             if t.writes:
@@ -255,16 +255,30 @@ def _slots(
 
 
 def _valid(
-    kind: StepLayout, previous: Mapping[str, tuple[int, ...]], traffic: Mapping[str, Traffic]
+    kind: StepLayout,
+    layout: LaunchLayout,
+    previous: Mapping[str, tuple[int, ...]],
+    traffic: Mapping[str, Traffic],
+    held: Mapping[str, npt.NDArray[np.float32] | None],
 ) -> dict[str, tuple[int, ...]]:
     """How much of each slot is part of the problem: what was loaded into it, or what it was computed from."""
     valid = dict(previous)
     for action in kind.actions:
+        whole = layout.slot(action.slot).shape
         if isinstance(action, Load) and action.array in traffic:
             touched = traffic[action.array]
             extent = tuple(last - first for first, last in (touched.rows, touched.columns))
-            valid[action.slot] = extent[: len(valid[action.slot])]
-        elif isinstance(action, Compute):
-            extent = (valid[action.rows][0], valid[action.columns][0])
-            valid[action.slot] = extent[: len(valid[action.slot])]
+            valid[action.slot] = extent[: len(whole)]
+        elif isinstance(action, Clear | Compute):
+            rows = _rows_set(held[action.slot]) if action.rows is None else valid[action.rows][0]
+            columns = action.columns if isinstance(action, Compute) else None
+            rest = whole[1:] if columns is None else (valid[columns][0],)
+            valid[action.slot] = (rows, *rest)[: len(whole)]
     return valid
+
+
+def _rows_set(content: npt.NDArray[np.float32] | None) -> int:
+    if content is None:
+        return 0
+    written = (content.view(np.uint32) != POISON).reshape(len(content), -1).any(axis=1)
+    return int(np.flatnonzero(written).max(initial=-1)) + 1

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from kernels.declaration import Kernel
 from kernels.errors import ParameterError
-from kernels.layout import Action, Compute, Load, Store
+from kernels.layout import Action, Clear, Compute, Load, Store
 from kernels.trace import Array, Step, Trace
 from kernels.verify import Report
 
@@ -53,11 +53,11 @@ def _said(action: Action) -> str:
         return f"{action.array} → {action.slot}"
     if isinstance(action, Store):
         return f"{action.slot} → {action.array}"
-    return (
-        f"{action.slot} ← {action.rows}, {action.columns}"
-        if isinstance(action, Compute)
-        else f"{action.slot} updated"
-    )
+    if isinstance(action, Clear):
+        return f"{action.slot} cleared"
+    if isinstance(action, Compute):
+        return f"{action.slot} ← {', '.join(name for name in (action.rows, action.columns) if name)}"
+    return f"{action.slot} updated"
 
 
 def _moved(name: str, reads: int, writes: int) -> str:

@@ -7,7 +7,7 @@ it is summed from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,7 +130,7 @@ def _check_outputs(trace: Trace, kernel: Kernel, tally: _Tally) -> None:
         for head, (values, rough) in enumerate(
             zip(exact[name].reshape(layout.heads, -1), plain[name].reshape(layout.heads, -1), strict=True)
         ):
-            magnitude = kernel.magnitudes(trace.params, trace.inputs, head)[layout.symbol]
+            magnitude = _magnitude(kernel.magnitudes(trace.params, trace.inputs, head), name, layout.symbol)
             tally.close(None, f"the output {name} of head {head}", got[head], values, rough, magnitude)
 
 
@@ -152,14 +152,37 @@ def _check_block(trace: Trace, kernel: Kernel, steps: tuple[Step, ...], tally: _
         exact = kernel.truth(trace.params, trace.inputs, moment, np.float64)
         plain = kernel.truth(trace.params, trace.inputs, moment, np.float32)
         for slot, values in exact.sram.items():
-            magnitude = magnitudes.get(symbols[slot], 0.0)  # of an input, which is copied and not rounded
+            magnitude = _magnitude(magnitudes, slot, symbols[slot])
             tally.close(step.index, slot, step.held(slot), values, plain.sram[slot], magnitude)
         for name, values in exact.hbm.items():
-            magnitude = magnitudes[trace.layout.array(name).symbol]
-            tally.close(step.index, f"{name} in HBM", step.hbm.get(name), values, plain.hbm[name], magnitude)
+            _check_window(trace, step, name, values, plain.hbm[name], magnitudes, tally)
         for problem in _contradictions(trace, step, previous, tally):
             tally.find(step.index, problem)
         previous = step
+
+
+def _check_window(
+    trace: Trace,
+    step: Step,
+    name: str,
+    exact: npt.NDArray[Any],
+    plain: npt.NDArray[Any],
+    magnitudes: Mapping[str, float],
+    tally: _Tally,
+) -> None:
+    window, start = step.hbm[name], step.hbm.start[name]
+    written = ~np.isnan(exact)
+    if not _equal(window[~written], start[~written]):
+        tally.find(step.index, f"{name} in HBM changed where {step.name} has no business")
+    if written.any():
+        magnitude = _magnitude(magnitudes, name, trace.layout.array(name).symbol)
+        what = f"{name} in HBM"
+        tally.close(step.index, what, window[written], exact[written], plain[written], magnitude)
+
+
+def _magnitude(magnitudes: Mapping[str, float], name: str, symbol: str) -> float:
+    """Of the terms of one slot or array: under its own name, or else its symbol's; 0 for an input, which is copied."""
+    return magnitudes.get(name, magnitudes.get(symbol, 0.0))
 
 
 def _contradictions(trace: Trace, step: Step, previous: Step | None, tally: _Tally) -> Iterator[str]:

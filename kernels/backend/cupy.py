@@ -26,7 +26,7 @@ def open_backend() -> Cupy:
         import cupy
     except ImportError as error:
         raise BackendError(
-            "the cupy backend needs CuPy: `pip install 'kernels-in-motion[cuda13]'` (or cuda12, to match the driver)"
+            "the cupy backend needs CuPy: `.venv/bin/pip install -e '.[cuda13]'` (or cuda12, to match the driver)"
         ) from error
     try:
         count = cupy.cuda.runtime.getDeviceCount()

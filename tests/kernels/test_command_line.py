@@ -95,7 +95,7 @@ def test_a_missing_gpu_names_the_extra_to_install(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, "record", "fa1", "--backend", "cupy", "-o", str(tmp_path / "x")]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     assert result.returncode == 2
-    assert "pip install 'kernels-in-motion[cuda13]'" in result.stderr
+    assert "pip install -e '.[cuda13]'" in result.stderr
     assert not list(tmp_path.iterdir())
 
 

@@ -10,15 +10,16 @@ from kernels.backend import find_backend
 from kernels.errors import BackendError
 from kernels.registry import find_kernel, kernel_names
 
+from .shapes import sweep
+
 pytestmark = pytest.mark.gpu
 
-SHAPES = [
-    {"N": 1, "d": 1, "Br": 1, "Bc": 1},
-    {"N": 7, "d": 3, "Br": 2, "Bc": 3},
-    {"N": 33, "d": 16, "Br": 8, "Bc": 4, "causal": True},
-    {"N": 70, "d": 64, "Br": 32, "Bc": 32},
-    {"N": 130, "d": 128, "Br": 64, "Bc": 64},  # more than 48 KiB of shared memory
-]
+LARGE = {  # more than 48 KiB of shared memory
+    "fa1": {"N": 130, "d": 128, "Br": 64, "Bc": 64},
+    "fa2": {"Nq": 130, "Nk": 65, "d": 128, "Br": 64, "Bc": 64, "causal": 1},
+    "flash_decoding": {"Nq": 1, "Nk": 300, "d": 128, "Br": 1, "Bc": 128},
+    "online_softmax": {"N": 20000, "b": 8000},
+}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -29,44 +30,38 @@ def _gpu() -> None:
         pytest.skip(str(error))
 
 
-@pytest.mark.parametrize("params", SHAPES, ids=str)
-def test_every_step_is_right_on_the_gpu(params: dict[str, int]) -> None:
-    report = kernels.verify(kernels.record("fa1", None, backend="cupy", **params))
-    assert report.ok, report.findings[:5]
+@pytest.mark.parametrize("kernel", kernel_names())
+def test_every_step_of_a_sweep_is_right_on_the_gpu(kernel: str) -> None:
+    for params in [*sweep(kernel)[::5], LARGE[kernel]]:
+        report = kernels.verify(kernels.record(kernel, None, backend="cupy", **params))
+        assert report.ok, (params, report.findings[:5])
 
 
 @pytest.mark.parametrize("threads", [1, 7, 32, 1024])
-def test_any_number_of_threads_gives_the_same_bits(threads: int) -> None:
-    one = kernels.record("fa1", None, backend="cupy", N=33, d=5, Br=8, Bc=4)
-    other = kernels.record("fa1", None, backend="cupy", N=33, d=5, Br=8, Bc=4, threads=threads)
+@pytest.mark.parametrize("kernel", kernel_names())
+def test_any_number_of_threads_gives_the_same_bits(kernel: str, threads: int) -> None:
+    one, other = (kernels.record(kernel, None, backend="cupy", threads=n) for n in (128, threads))
     assert all(one.outputs[name].tobytes() == other.outputs[name].tobytes() for name in one.outputs)
     assert [step.traffic for step in one.steps] == [step.traffic for step in other.steps]
 
 
-def test_a_traced_and_an_untraced_run_give_the_same_bits() -> None:
-    trace = kernels.record("fa1", None, backend="cupy", N=70, d=16, Br=16, Bc=16)
-    outputs = kernels.run("fa1", trace.inputs, backend="cupy", Br=16, Bc=16)
-    assert all(outputs[name].tobytes() == trace.outputs[name].tobytes() for name in outputs)
-
-
-def test_two_hundred_and_fifty_runs_give_the_same_bits() -> None:
-    inputs = kernels.record("fa1", None, backend="cupy", N=70, d=16, Br=16, Bc=16).inputs
-    runs = {kernels.run("fa1", inputs, backend="cupy", Br=16, Bc=16)["O"].tobytes() for _ in range(250)}
-    assert len(runs) == 1
+@pytest.mark.parametrize("kernel", kernel_names())
+def test_a_traced_and_an_untraced_run_and_250_more_give_the_same_bits(kernel: str) -> None:
+    trace = kernels.record(kernel, None, backend="cupy")
+    sizes = {name: trace.params[name] for name in ("Br", "Bc", "b", "splits") if name in trace.params}
+    runs = [kernels.run(kernel, trace.inputs, backend="cupy", **sizes) for _ in range(251)]
+    for name, values in trace.outputs.items():
+        assert {outputs[name].tobytes() for outputs in runs} == {values.tobytes()}
 
 
 @pytest.mark.parametrize("name", kernels.recordings())
 def test_a_recording_is_what_this_gpu_does_now(name: str) -> None:
     recorded = kernels.recorded(name)
-    params = {
-        key: value
-        for key, value in recorded.params.items()
-        if key in {p.name for p in find_kernel(recorded.kernel).parameters}
-    }
+    params = find_kernel(recorded.kernel).recordings[name]
     now = kernels.record(recorded.kernel, recorded.inputs, backend="cupy", **params)
     assert [step.traffic for step in now.steps] == [step.traffic for step in recorded.steps]
-    for name, values in recorded.outputs.items():
-        np.testing.assert_allclose(now.outputs[name], values, rtol=1e-5, atol=1e-6)
+    for output, values in recorded.outputs.items():
+        np.testing.assert_allclose(now.outputs[output], values, rtol=1e-5, atol=1e-6)
 
 
 def test_too_much_shared_memory_names_the_limit() -> None:
