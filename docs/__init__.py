@@ -1,0 +1,1 @@
+"""The site: its pages, and what turns recordings and films into them."""

@@ -1,0 +1,97 @@
+"""The carries before and after one update, `/// carries | fa1` with `at: {j: 1, i: 0}`: a table from the trace."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import kernels
+from docs.blocks.html_block import HtmlBlock, HtmlBlockExtension
+from docs.blocks.step_list import shown_steps
+from docs.film import load_film
+from docs.numbers import written
+from kernels.layout import Update
+from kernels.trace import Array, Step, Trace
+
+
+class Carries(HtmlBlock):
+    """`/// carries | RECORDING`, with the option `at`: the loop values."""
+
+    NAME = "carries"
+    OPTIONS: ClassVar = {"at": [{}, dict]}
+
+    def attributes(self) -> dict[str, str]:
+        return {"class": "carries"}
+
+    def html(self) -> str:
+        """The table, for the first block of the recording, and a link to its step in the player."""
+        trace, film = kernels.recorded(self.argument), load_film(self.argument, self.films)
+        before, after = update_at(trace, self.options["at"])
+        links = "".join(
+            f'<p><a href="#{film.recording}-{shown.id}">Play this update</a></p>'
+            for shown, step in shown_steps(film, trace)
+            if step is after
+        )
+        return carries_table(trace, before, after) + links
+
+
+def update_at(trace: Trace, loop: Mapping[str, int]) -> tuple[Step, Step]:
+    """The step before the update at `loop` in the first block, and the update; LookupError if there is none."""
+    steps = trace.steps_of(trace.steps[0].block)
+    for before, step in pairwise(steps):
+        if dict(step.loop) == dict(loop) and updated(step):
+            return before, step
+    raise LookupError(f"the recording of {trace.kernel} has no update at {dict(loop)}")
+
+
+def updated(step: Step) -> tuple[str, ...]:
+    """The slots that `step` changes in place: the carries, in the order of the kernel."""
+    return tuple(action.slot for action in step.kind.actions if isinstance(action, Update))
+
+
+def carries_table(trace: Trace, before: Step, after: Step) -> str:
+    """A row for each query row of the tile; for each carry what the step found, and what it left."""
+    launch = trace.launch_of(after)
+    names = updated(after)
+    columns = {name: _matrix(after, name).shape[1] for name in names}
+    head = "".join(
+        f'<th colspan="{columns[name]}" class="start term-{launch.slot(name).symbol}" scope="colgroup">'
+        f"{name} <small>{moment}</small></th>"
+        for name in names
+        for moment in ("before", "after")
+    )
+    rows = []
+    for row in range(_matrix(after, names[0]).shape[0]):
+        cells = "".join(_cells(before, after, name, row) for name in names)
+        rows.append(f'<tr><th scope="row">{row}</th>{cells}</tr>')
+    return (
+        f'<table class="numbers"><thead><tr><th scope="col">row</th>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _cells(earlier: Step, later: Step, name: str, row: int) -> str:
+    old, new = _matrix(earlier, name)[row], _matrix(later, name)[row]
+    found = [f'<td class="{_edge(at)}">{written(value)}</td>' for at, value in enumerate(old)]
+    left = [
+        f'<td class="{_edge(at)}{"changed" if before != after else ""}">{written(after)}</td>'
+        for at, (before, after) in enumerate(zip(old, new, strict=True))
+    ]
+    return "".join(found + left)
+
+
+def _edge(column: int) -> str:
+    return "start " if column == 0 else ""
+
+
+def _matrix(step: Step, name: str) -> Array:
+    held = step.held(name)
+    if held is None:
+        raise LookupError(f"{name} is empty at {step.name} {dict(step.loop)}")
+    return held.reshape(held.shape[0], -1)
+
+
+def makeExtension(**options: Any) -> HtmlBlockExtension:
+    """What Markdown calls to load `docs.blocks.carries`."""
+    return HtmlBlockExtension(Carries, **options)

@@ -1,0 +1,99 @@
+"""Gather what the pages refer to and git does not keep: films, snapshots, the style of formulas, offline search.
+
+`python -m docs.gather [--films build/films] [--into docs]`
+
+Writes `films/` and `assets/vendor/` below `--into`; a file is touched only if its content changed.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import shutil
+from pathlib import Path
+
+import click
+from PIL import Image
+
+import kernels
+from docs.film import Film, FilmError, load_film
+from docs.snapshots import snapshots_script
+
+NODE_MODULES = Path(__file__).parents[1] / "node_modules"
+
+POSTER_WIDTH = 960
+
+# The fonts of KaTeX that the formulas use. Firefox keeps fonts of file:// pages apart, so the style sheet carries them.
+FONTS = ("Main-Regular", "Math-Italic", "Size1-Regular", "Size2-Regular", "Size3-Regular", "Size4-Regular")
+
+
+@click.command(help=(__doc__ or "").splitlines()[0])
+@click.option("--films", type=click.Path(path_type=Path), default=Path("build/films"), show_default=True)
+@click.option("--into", type=click.Path(path_type=Path), default=Path("docs"), show_default=True)
+def main(films: Path, into: Path) -> None:
+    """Gather everything below `into`."""
+    try:
+        gather(films, into)
+    except (OSError, FilmError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+def gather(films: Path, into: Path) -> None:
+    """Mirror each film in `films` that shows a recording, with its snapshots, and copy what npm brought."""
+    recordings = set(kernels.recordings())
+    names = sorted(folder.name for folder in films.iterdir() if folder.name in recordings)
+    for name in names:
+        _mirror_film(load_film(name, films), into / "films" / name)
+    for stale in {folder.name for folder in (into / "films").glob("*")} - set(names):
+        shutil.rmtree(into / "films" / stale)
+    vendor = into / "assets" / "vendor"
+    _write(vendor / "katex.css", katex_css().encode())
+    _write(vendor / "iframe-worker.js", (NODE_MODULES / "iframe-worker" / "shim" / "index.js").read_bytes())
+
+
+def _mirror_film(film: Film, folder: Path) -> None:
+    for video in film.videos:
+        _write(folder / video.name, video.read_bytes())
+    for poster in film.posters:
+        _write(folder / poster.with_suffix(".webp").name, _small(poster))
+    script = snapshots_script(film, kernels.recorded(film.recording))
+    _write(folder / "snapshots.js", script.encode())
+
+
+def _small(poster: Path) -> bytes:
+    """The poster as WebP, no wider than a page shows it: it is loaded with the page, the film only when near."""
+    small = io.BytesIO()
+    with Image.open(poster) as picture:
+        picture.thumbnail((POSTER_WIDTH, POSTER_WIDTH))
+        picture.save(small, "WEBP", quality=80, method=6)
+    return small.getvalue()
+
+
+def katex_css() -> str:
+    """KaTeX's own style sheet with the fonts of FONTS inside it, and no other font."""
+    dist = NODE_MODULES / "katex" / "dist"
+    css = (dist / "katex.min.css").read_text(encoding="utf-8")
+
+    def embed(face: re.Match[str]) -> str:
+        name = re.search(r"url\(fonts/KaTeX_([\w-]+)\.woff2\)", face[0])
+        if name is None or name[1] not in FONTS:
+            return ""
+        font = base64.b64encode((dist / "fonts" / f"KaTeX_{name[1]}.woff2").read_bytes()).decode()
+        source = f'src:url(data:font/woff2;base64,{font}) format("woff2")'
+        return re.sub(r"src:[^}]*", source, face[0])
+
+    return re.sub(r"@font-face\{[^}]*\}", embed, css)
+
+
+def _write(file: Path, content: bytes) -> None:
+    if file.is_file() and file.read_bytes() == content:
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    part = file.with_name(f"{file.name}.part")
+    part.write_bytes(content)
+    part.replace(file)
+
+
+if __name__ == "__main__":
+    main()

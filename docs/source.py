@@ -1,0 +1,69 @@
+"""The source of a kernel as a page shows it: its lines under their own numbers, and its named sections."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+
+from kernels.registry import find_kernel
+
+MARKER = re.compile(r"^\s*//\s*--8<--\s*\[(start|end):(\w+)\]\s*$")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the file: its number there, and its text as highlighted HTML."""
+
+    number: int
+    html: str
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kernel's file without its section markers. `sections` maps a name to the numbers of its lines."""
+
+    name: str
+    lines: tuple[Line, ...]
+    sections: dict[str, range]
+
+
+@cache
+def source_of(kernel: str) -> Source:
+    """The source of `kernel`; ParameterError if there is no such kernel."""
+    file = find_kernel(kernel).source
+    text = file.read_text(encoding="utf-8")
+    sections: dict[str, range] = {}
+    starts: dict[str, int] = {}
+    markers = set()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if marker := MARKER.match(line):
+            markers.add(number)
+            edge, name = marker.groups()
+            if edge == "start":
+                starts[name] = number
+            else:
+                sections[name] = range(starts[name] + 1, number)
+    code = highlight(text, get_lexer_by_name("cuda", stripnl=False), HtmlFormatter(nowrap=True))
+    lines = (
+        Line(number, html) for number, html in enumerate(code.splitlines(), start=1) if number not in markers
+    )
+    return Source(f"kernels/{file.name}", tuple(lines), sections)
+
+
+def listing(source: Source, shown: range | None = None) -> str:
+    """The lines of `source` with the numbers `shown`, or all, as HTML: each with its number and its sections."""
+    lines = "".join(_line(source, line) for line in source.lines if shown is None or line.number in shown)
+    return f'<pre tabindex="0" aria-label="{source.name}"><code>{lines}</code></pre>'
+
+
+def _line(source: Source, line: Line) -> str:
+    sections = " ".join(name for name, numbers in source.sections.items() if line.number in numbers)
+    return (
+        f'<span class="line" data-line="{line.number}" data-sections="{sections}">'
+        f'<span class="number" aria-hidden="true">{line.number}</span>{line.html}\n</span>'
+    )
