@@ -1,0 +1,123 @@
+"""The command line of films: ``python -m scenes render``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+import kernels
+from kernels.errors import KernelsError
+from scenes.errors import SceneError
+from scenes.orders import QUALITIES, SCENES, THEMES, Order, check
+from scenes.render import render
+
+
+class _Commands(click.Group):
+    """Ends with one line and status 2 on an error that this project raises on purpose."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KernelsError as error:
+            click.echo(f"error: {error}", err=True)
+            ctx.exit(2)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """Films of recordings."""
+
+
+@main.command("render")
+@click.argument("recordings", nargs=-1)
+@click.option("--theme", type=click.Choice([*THEMES, "both"]), default="both", show_default=True)
+@click.option(
+    "--quality",
+    type=click.Choice(list(QUALITIES)),
+    default="h",
+    show_default=True,
+    help=", ".join(f"{name}: {size.height}p{size.rate}" for name, size in QUALITIES.items()),
+)
+@click.option("--trace", type=click.Path(path_type=Path), help="A trace file, instead of recordings.")
+@click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="Films made at a time.")
+@click.option("--force", is_flag=True, help="Make films that are up to date, too.")
+@click.option("--step", help="With --still: the step to show, such as s07.")
+@click.option("--still", "as_still", is_flag=True, help="A PNG of one step instead of a film.")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("build/films"), show_default=True)
+def render_command(
+    recordings: tuple[str, ...],
+    theme: str,
+    quality: str,
+    trace: Path | None,
+    jobs: int,
+    force: bool,
+    step: str | None,
+    as_still: bool,
+    out: Path,
+) -> None:
+    """Make the films of RECORDINGS, by default of every recording that there is a scene for."""
+    if (step is not None) != as_still:
+        raise SceneError("--step and --still go together: --step s07 --still makes a PNG of step s07")
+    traces = _traces(recordings, trace)
+    themes = THEMES if theme == "both" else (theme,)
+    orders = [Order(name, path, one, quality, out / name) for name, path in traces.items() for one in themes]
+    if as_still:
+        assert step is not None
+        from scenes.make import still
+
+        for order in orders:
+            click.echo(still(order, step))
+        return
+    made = _render_with_bars(orders, jobs, force)
+    for order in orders:
+        click.echo(f"{order.film}  {'made' if order in made else 'up to date'}")
+
+
+def _traces(recordings: tuple[str, ...], trace: Path | None) -> dict[str, Path]:
+    """The trace files to film, by the name of the film's folder; SceneError if one cannot be filmed."""
+    if trace is not None:
+        if recordings:
+            raise SceneError(
+                f"--trace {trace} and the recordings {', '.join(recordings)} are two wishes: name one"
+            )
+        check(kernels.load(trace))
+        return {trace.stem: trace}
+    found = {name: kernels.recorded(name) for name in recordings or kernels.recordings()}
+    if not recordings:
+        found = {name: each for name, each in found.items() if each.kernel in SCENES}
+    if not found:
+        raise SceneError("there are no recordings to film: record one, or name a file with --trace")
+    for each in found.values():
+        check(each)
+    folder = Path(str(resources.files("kernels") / "recordings"))
+    return {name: folder / f"{name}.trace" for name in found}
+
+
+def _render_with_bars(orders: list[Order], jobs: int, force: bool) -> list[Order]:
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps")
+    progress = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True))
+    bars: dict[Order, TaskID] = {}
+
+    def report(order: Order, done: int, of: int) -> None:
+        if not bars:
+            progress.start()
+        if order not in bars:
+            bars[order] = progress.add_task(f"{order.recording} {order.theme}", total=of)
+        progress.update(bars[order], completed=done, total=of)
+
+    try:
+        return render(orders, jobs, force, report)
+    finally:
+        if bars:
+            progress.stop()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

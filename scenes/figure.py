@@ -1,0 +1,356 @@
+"""The figure: HBM, SRAM with one block's slots, block grid, caption, traffic and loops, as one picture of a story."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from manim import Mobject, VGroup, VMobject
+
+from kernels.trace import Array, Provenance
+from scenes import plan as places
+from scenes.actions import Act, FillCells, MoveTile, PointAt, Rise, ring
+from scenes.block_grid import BlockGrid, ZoomLines
+from scenes.boxes import Box, Points, rectangles
+from scenes.heat import scale_of
+from scenes.lettering import Lettering, line_width
+from scenes.matrix import Matrix, Style
+from scenes.names import name_math, slot_math, tile_math
+from scenes.numerals import written
+from scenes.panels import Caption, LoopPanel, TrafficPanel, symbol_colors
+from scenes.plan import NAME_EM, Place, plan
+from scenes.score import Score
+from scenes.story import Cleared, Computed, Content, Event, Loaded, Move, Picture, Story, Updated
+from scenes.theme import Theme, mix
+
+_LABEL_EM = 0.27
+_LEGEND_ROOM = 1.5
+_LEAST_GLANCE = 0.06  # seconds for one cell, below which nobody could follow an outline
+
+
+class Figure:
+    """The mobjects of one story.
+
+    `still` never changes. `hbm` has one matrix for each array, `slots` what each slot holds, None while it is empty.
+    :meth:`show` puts everything in the state of a picture at once; :meth:`acts` are the animations that lead there.
+    """
+
+    def __init__(self, story: Story, score: Score, theme: Theme) -> None:
+        self.story, self.score, self.theme = story, score, theme
+        self.plan = plan(story, score.arrays, score.slots)
+        layout = story.trace.layout
+        self.launch = layout.launches[story.launch]
+        symbols = {array.symbol for array in layout.arrays} | {slot.symbol for slot in self.launch.slots}
+        self._scales = {
+            symbol: scale_of(story.values_of(symbol), theme.hue(symbol), theme) for symbol in symbols
+        }
+        self._carries, self._most_folds = story.carries, max(story.most_folds, 1)
+        self.caption = Caption(places.CAPTION, theme)
+        arrays = [layout.array(name) for name in score.arrays]
+        self.traffic = TrafficPanel(arrays, story.pictures[-1].traffic, places.TRAFFIC, theme)
+        self.loops = LoopPanel(self.launch.loops, places.LOOPS, theme)
+        self.grid = BlockGrid(self.launch.grid, places.BLOCKS, theme)
+        self.zoom = ZoomLines(theme)
+        self.hbm: dict[str, Matrix] = {}
+        self.slots: dict[str, Matrix | None] = dict.fromkeys(score.slots)
+        self.labels: dict[str, VGroup] = {name: VGroup() for name in score.slots}
+        self._shown: Mapping[str, Content | None] = {}
+        self.still = self._still()
+        self.show(story.pictures[0])
+
+    # What is on the canvas
+
+    @property
+    def mobjects(self) -> list[Mobject]:
+        """Everything, in drawing order: what never moves first."""
+        return [
+            self.still,
+            self.zoom,
+            self.grid,
+            self.loops,
+            self.traffic.still,
+            self.traffic.bars,
+            self.traffic.numbers,
+            *self.hbm.values(),
+            *(matrix for matrix in self.slots.values() if matrix is not None),
+            *self.labels.values(),
+            self.caption,
+        ]
+
+    def show(self, picture: Picture) -> None:
+        """Put everything in the state of `picture`."""
+        for name in self.score.arrays:
+            self.hbm[name] = self._hbm_matrix(name, picture.hbm[name], picture.folds[name])
+        for name in self.score.slots:
+            content = picture.slots[name]
+            self.slots[name] = None if content is None else self.slot_matrix(name, content)
+            self.label(name, content)
+        self._shown = picture.slots
+        self.traffic.count(picture.traffic)
+        self.loops.at(picture.step.loop if picture.step else {})
+        if picture.step is not None:
+            index = self.grid.index(picture.step.block)
+            self.grid.fill(index)
+            self.zoom.join(self.grid.square(index), places.SRAM)
+
+    def label(self, name: str, content: Content | None) -> None:
+        """Name, under a slot, the tile that it holds."""
+        group = self.labels[name]
+        group.submobjects.clear()
+        if content is not None and content.tile is not None:
+            box = self.plan.sram[name].box
+            group.add(
+                Lettering(
+                    tile_math(content.symbol, content.tile),
+                    _LABEL_EM,
+                    self.theme.hue(content.symbol).text,
+                    (box.center[0], box.bottom - 0.29),
+                    align="center",
+                )
+            )
+
+    # The matrices
+
+    def fill(self, content: Content) -> str:
+        """The fill of what a slot or tile holds: a carry's grows stronger with each fold, a computed one alternates."""
+        hue = self.theme.hue(content.symbol)
+        if content.symbol in self._carries:
+            return hue.fill(content.folds / self._most_folds)
+        if content.turn:
+            return hue.fill(float(content.turn % 2 == 0))
+        return hue.fill(0.5)
+
+    def slot_matrix(self, name: str, content: Content) -> Matrix:
+        """What a slot holds, in its place."""
+        place = self.plan.sram[name]
+        return self._matrix(place, content.values, content.symbol, [self.fill(content)], content.shape)
+
+    def copy_of(self, move: Move) -> Matrix:
+        """The flying copy of a tile, shown as its slot shows it."""
+        place = self.plan.sram[move.slot]
+        values = move.content.values
+        box = self._valid_box(move.slot, values.shape)
+        return self._matrix(
+            Place(box, place.grid, place.style, place.em),
+            values,
+            move.content.symbol,
+            [self.fill(move.content)],
+            (values.shape[0], values.shape[1]),
+        )
+
+    def tile_box(self, move: Move) -> Box:
+        """Where in HBM a tile comes from or goes to."""
+        place = self.plan.hbm[move.array]
+        return place.grid.part(place.box, move.rows, move.columns)
+
+    def _valid_box(self, slot: str, shape: tuple[int, ...]) -> Box:
+        place = self.plan.sram[slot]
+        return place.grid.part(place.box, (0, shape[0]), (0, shape[1]))
+
+    def _hbm_matrix(self, name: str, values: Array, folds: Sequence[int]) -> Matrix:
+        array = self.story.trace.layout.array(name)
+        place = self.plan.hbm[name]
+        tiles = [values[n * array.tile : (n + 1) * array.tile] for n in range(array.tiles)]
+        fills = [
+            self.theme.panel
+            if np.isnan(tile).all()
+            else self.fill(Content(tile, tile.shape, array.symbol, n, count))
+            for n, (tile, count) in enumerate(zip(tiles, folds, strict=True))
+        ]
+        return self._matrix(place, values, array.symbol, fills, (array.rows, array.columns))
+
+    def _matrix(
+        self, place: Place, values: Array, symbol: str, fills: Sequence[str], room: tuple[int, int]
+    ) -> Matrix:
+        hue = self.theme.hue(symbol)
+        style: Style = place.style
+        tile = place.grid.tile if len(fills) > 1 else None
+        gap = place.grid.gap if len(fills) > 1 else 0.0
+        return Matrix(
+            values,
+            place.box,
+            style,
+            fills=fills,
+            line=hue.line,
+            ink=self.theme.ink,
+            scale=self._scales[symbol],
+            em=place.em,
+            tile=tile,
+            gap=gap,
+            room=room,
+            between=self.theme.panel,
+            hatch=self.theme.line,
+        )
+
+    # How it comes about
+
+    def acts(self, phase: Sequence[Event], seconds: float) -> tuple[list[Act], list[Mobject]]:
+        """The animations of one phase, and mobjects that are on the canvas only while it lasts."""
+        acts: list[Act] = []
+        passing: list[Mobject] = []
+        for event in phase:
+            if isinstance(event, Move):
+                copy = self.copy_of(event)
+                here, there = self.tile_box(event), self._valid_box(event.slot, event.content.values.shape)
+                start, end = (here, there) if isinstance(event, Loaded) else (there, here)
+                acts.append(MoveTile(copy, start, end, run_time=seconds))
+                passing.append(copy)
+                continue
+            new = self.slot_matrix(event.slot, event.content)
+            box = self.plan.sram[event.slot].box
+            if isinstance(event, Updated | Cleared):
+                old = self.slots[event.slot]
+                if old is not None:
+                    old.hide_numbers()
+                acts.append(Rise(new, run_time=seconds))
+                outline = ring(box, self.theme.ink)
+                passing += [new, outline]
+            elif isinstance(event, Computed):
+                acts.append(FillCells(new, run_time=seconds))
+                passing.append(new)
+                if event.rows is not None:
+                    pointer = self._pointer(event.rows, event, seconds)
+                    acts.append(pointer)
+                    passing.append(pointer.outlines)
+        return acts, passing
+
+    def _pointer(self, factor: str, event: Computed, seconds: float) -> PointAt:
+        rows, columns = event.content.values.shape
+
+        def row_boxes(slot: str, count: int) -> list[Box]:
+            place = self.plan.sram[slot]
+            return [place.grid.part(place.box, (n, n + 1), (0, place.grid.columns)) for n in range(count)]
+
+        slow_enough = seconds / (rows * columns) >= _LEAST_GLANCE
+        columns_from = row_boxes(event.columns, columns) if event.columns and slow_enough else []
+        return PointAt(row_boxes(factor, rows), columns_from, self.theme.ink, run_time=seconds)
+
+    def settle(self, phase: Sequence[Event], picture: Picture) -> tuple[list[Mobject], list[Mobject]]:
+        """Put in place what a phase changed: the mobjects that are gone, and the ones that replace them."""
+        gone: list[Mobject] = []
+        new: list[Mobject] = []
+        for event in phase:
+            if isinstance(event, Move) and not isinstance(event, Loaded):
+                gone.append(self.hbm[event.array])
+                self.hbm[event.array] = self._hbm_matrix(
+                    event.array, picture.hbm[event.array], picture.folds[event.array]
+                )
+                new.append(self.hbm[event.array])
+                continue
+            old = self.slots[event.slot]
+            if old is not None:
+                gone.append(old)
+            matrix = self.slot_matrix(event.slot, event.content)
+            self.slots[event.slot] = matrix
+            self.label(event.slot, event.content)
+            new.append(matrix)
+        return gone, new
+
+    # What never changes
+
+    def _still(self) -> VGroup:
+        theme, trace = self.theme, self.story.trace
+        group = VGroup()
+        for box in (places.HBM, places.TRAFFIC, places.SRAM):
+            panel = VMobject(
+                fill_color=theme.panel, fill_opacity=1, stroke_color=theme.rule, stroke_width=1.5
+            )
+            panel.points = _box(box)
+            group.add(panel)
+        colors = symbol_colors(theme)
+        title = Lettering(trace.title, 0.36, theme.ink, (places.TITLE.left, 3.6), weight="semibold")
+        parameters = ", ".join(
+            f"{name.replace('_', ' ')} = {value}" for name, value in trace.params.items() if value
+        )
+        x = places.TITLE.left + line_width(trace.title, 0.36, "semibold") + 0.35
+        where = where_recorded(trace.provenance)
+        width = line_width(where, 0.22)
+        group.add(
+            title,
+            Lettering(parameters, 0.25, theme.dim, (x, 3.6), room=places.TITLE.right - width - 0.4 - x),
+            Lettering(where, 0.22, theme.dim, (places.TITLE.right, 3.6), align="right"),
+            Lettering(
+                "HBM", 0.3, theme.ink, (places.HBM.left + 0.18, places.HBM.top - 0.36), weight="semibold"
+            ),
+            Lettering(
+                "SRAM", 0.3, theme.ink, (places.SRAM.left + 0.18, places.SRAM.top - 0.38), weight="semibold"
+            ),
+        )
+        for name, place in self.plan.hbm.items():
+            array = trace.layout.array(name)
+            color = theme.hue(array.symbol).text
+            with_legend = place.style == "heat" and place.box.width >= _LEGEND_ROOM
+            at = place.box.left + (0.25 if with_legend else place.box.width / 2), place.box.top + 0.11
+            group.add(Lettering(name_math(array.symbol), NAME_EM, color, at, align="center"))
+            group.add(*self._tile_labels(place, array.symbol))
+            if with_legend:
+                group.add(*self._legend(place, array.symbol))
+        in_hbm = {array.symbol for array in trace.layout.arrays}
+        for name, place in self.plan.sram.items():
+            slot = self.launch.slot(name)
+            at = place.box.center[0], place.box.top + 0.19
+            group.add(
+                Lettering(
+                    slot_math(slot), NAME_EM, theme.hue(slot.symbol).text, at, align="center", colors=colors
+                )
+            )
+            if place.style == "heat" and place.box.width >= _LEGEND_ROOM and slot.symbol not in in_hbm:
+                group.add(*self._legend(place, slot.symbol))
+            outline = VMobject(stroke_color=theme.line, stroke_width=1.5, fill_opacity=0)
+            outline.points = _box(place.box)
+            group.add(outline)
+        index = self.grid.index(self.story.block)
+        count = int(np.prod(self.launch.grid))
+        group.add(
+            Lettering(
+                f"block {index + 1} of {count}",
+                0.18,
+                theme.dim,
+                (places.SRAM.left + 0.18, places.SRAM.top - 0.63),
+                room=places.TITLE_ROOM - 0.1,
+            )
+        )
+        return group
+
+    def _legend(self, place: Place, symbol: str) -> list[VMobject]:
+        """The scale of a heat map, right of its name: as far below zero, zero, and the greatest value."""
+        scale, em = self._scales[symbol], 0.15
+        y, right = place.box.top + 0.13, place.box.right
+        most = "±" + written(scale.most)
+        left = right - line_width(most, em) - 0.04
+        parts: list[VMobject] = [Lettering(most, em, self.theme.dim, (right, y), align="right")]
+        steps = np.linspace(-1, 1, 7)
+        for n, part in enumerate(steps):
+            color = mix(scale.zero, scale.above if part >= 0 else scale.below, abs(float(part)))
+            swatch = VMobject(
+                fill_color=color, fill_opacity=1, stroke_color=self.theme.rule, stroke_width=0.5
+            )
+            x = left - 0.04 * (len(steps) - n)
+            swatch.points = rectangles(x, y + 0.1, x + 0.04, y)
+            parts.append(swatch)
+        return parts
+
+    def _tile_labels(self, place: Place, symbol: str) -> list[Lettering]:
+        """Labels left of the tiles; where tiles are too low for one each, only of some of them."""
+        grid = place.grid
+        pitch = grid.cell(place.box)[1] * grid.tile + grid.gap
+        em = 0.22
+        every = next(n for n in (1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 64, 128, 10**9) if n * pitch >= em * 0.95)
+        labels = []
+        for n in range(0, grid.tiles, every):
+            box = grid.tile_box(place.box, n)
+            at = place.box.left - 0.07, box.center[1] - 0.06
+            labels.append(
+                Lettering(tile_math(symbol, n), em, self.theme.hue(symbol).text, at, align="right", room=0.3)
+            )
+        return labels
+
+
+def where_recorded(provenance: Provenance) -> str:
+    """Where and when a run was made, in one line."""
+    kind = "GPU" if provenance.backend == "cupy" else "CPU"
+    return f"recorded on {kind} {provenance.device}, {provenance.recorded_at[:10]}"
+
+
+def _box(box: Box) -> Points:
+    return rectangles(box.left, box.top, box.right, box.bottom)

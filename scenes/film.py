@@ -1,0 +1,237 @@
+"""A film: a Manim scene that plays one block of a trace, and knows which frames show which step."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from manim import ManimColor, Scene, config
+from manim.renderer.cairo_renderer import CairoRenderer
+
+import kernels
+from kernels.errors import KernelsError
+from kernels.trace import Block, Trace
+from scenes import plan as places
+from scenes.actions import CountTraffic, RunBlock
+from scenes.camera import FigureCamera, FilmWriter
+from scenes.errors import SceneError
+from scenes.figure import Figure
+from scenes.score import Score, Wording, words_for
+from scenes.story import Loaded, Picture, Stored, Story, tell
+from scenes.tempo import Timing, timings
+from scenes.theme import Theme, theme_named
+
+
+@dataclass(frozen=True)
+class FilmStep:
+    """One entry of a film's step list; the frames are counted from the encoded video."""
+
+    id: str
+    label: str
+    caption: str
+    first_frame: int
+    frames: int
+    section: str
+    trace_step: int | None
+
+
+@dataclass(frozen=True)
+class Take:
+    """One step as it was played, and its words; it is one segment of the film."""
+
+    words: Wording
+    section: str
+    trace_step: int | None
+
+
+def load_trace(named: str) -> Trace:
+    """The trace in the file `named`, or the recording of that name.
+
+    Raises KernelsError if it is neither, or cannot be read.
+    """
+    if Path(named).is_file() or os.sep in named or named.endswith(".trace"):
+        return kernels.load(named)
+    return kernels.recorded(named)
+
+
+def story_for(score: Score, trace: Trace, block: Block | None = None) -> Story:
+    """The story that a score's film tells of `trace`; SceneError if it cannot."""
+    if trace.kernel != score.kernel:
+        raise SceneError(
+            f"this scene plays traces of {score.kernel!r}, and this is a trace of {trace.kernel!r}: "
+            f"use the scene of {trace.kernel!r}, or record {score.kernel!r}"
+        )
+    return tell(trace, block)
+
+
+def block_named(text: str) -> Block:
+    """The block written as ``3`` or ``3,0,0``; SceneError if it is not written so."""
+    parts = text.split(",")
+    if not 1 <= len(parts) <= 3 or not all(part.strip().isdigit() for part in parts):
+        raise SceneError(f"BLOCK={text} is not a block: write it as 3 or 3,0,0")
+    x, y, z = [*map(int, parts), 0, 0][:3]
+    return x, y, z
+
+
+class Film(Scene):
+    """Plays one block of a trace as its score says.
+
+    Without arguments the trace, theme and block are those of the environment: TRACE (a file or a recording's name),
+    THEME (light or dark), BLOCK. `played` is told after each step how many of how many are played.
+    """
+
+    score: ClassVar[Score]
+
+    def __init__(
+        self,
+        trace: Trace | None = None,
+        theme: Theme | None = None,
+        played: Callable[[int, int], None] = lambda done, of: None,
+        **options: Any,
+    ) -> None:
+        self._given = trace, theme
+        self._played = played
+        self.takes: list[Take] = []
+        options.setdefault("renderer", CairoRenderer(file_writer_class=FilmWriter, camera_class=FigureCamera))
+        super().__init__(**options)
+
+    def render(self, preview: bool = False) -> bool:
+        """Make the film and its step list; bad input is one line on stderr and exit status 2."""
+        try:
+            rerun = bool(super().render(preview))
+            if self.session_spec.output.is_video and not rerun:
+                text = step_list_json(float(config.frame_rate), self.step_list)
+                self.writer.movie_file_path.with_name("steps.json").write_text(text, encoding="utf-8")
+            return rerun
+        except KernelsError as error:
+            print(error, file=sys.stderr)
+            raise SystemExit(2) from None
+
+    def setup(self) -> None:
+        """Read what is to be played."""
+        trace, theme = self._given
+        block = None
+        if trace is None:
+            trace = load_trace(os.environ.get("TRACE", self.score.kernel))
+            block = block_named(os.environ["BLOCK"]) if os.environ.get("BLOCK") else None
+        self.theme = theme or theme_named(os.environ.get("THEME", "light"))
+        self.story = story_for(self.score, trace, block)
+        self.timings = timings(self.story)
+        assert isinstance(self.camera, FigureCamera)
+        self.camera.background_color = ManimColor(self.theme.paper)
+
+    def construct(self) -> None:
+        """Play the opening, then every step."""
+        self.figure = Figure(self.story, self.score, self.theme)
+        self.add(*self.figure.mobjects)
+        for n, (picture, timing) in enumerate(zip(self.story.pictures, self.timings, strict=True)):
+            if picture.step is None:
+                words, section = self._opening(timing), "opening"
+            else:
+                words, section = words_for(self.score, self.story, picture), _section(picture)
+                self._step(self.story.pictures[n - 1], picture, timing, words)
+            trace_step = picture.step.index if picture.step else None
+            self.takes.append(Take(words, section, trace_step))
+            self.writer.end_take()
+            self._played(n + 1, len(self.story.pictures))
+
+    def show_step(self, number: int) -> None:
+        """Put on the canvas, at once, how things are when step `number` is over."""
+        picture = self.story.pictures[number]
+        self.figure = Figure(self.story, self.score, self.theme)
+        self.figure.show(picture)
+        words = words_for(self.score, self.story, picture) if picture.step else self._opening_words()
+        self.figure.caption.say(words.caption)
+        self.add(*self.figure.mobjects)
+
+    @property
+    def writer(self) -> FilmWriter:
+        """What encodes the film."""
+        writer = self.renderer.file_writer
+        assert isinstance(writer, FilmWriter)
+        return writer
+
+    @property
+    def step_list(self) -> list[FilmStep]:
+        """The steps with their frames, once the film is encoded; they follow one another from frame 0."""
+        steps, first = [], 0
+        for n, (take, frames) in enumerate(zip(self.takes, self.writer.segment_frames, strict=True)):
+            words = take.words
+            steps.append(
+                FilmStep(
+                    f"s{n:02}", words.label, words.sentence, first, frames, take.section, take.trace_step
+                )
+            )
+            first += frames
+        return steps
+
+    def _opening_words(self) -> Wording:
+        block = self.figure.grid.index(self.story.block) + 1
+        which = f"block {block} of {math.prod(self.figure.launch.grid)}"
+        return Wording(
+            f"block {block} starts",
+            f"{which.capitalize()} starts: its SRAM is empty",
+            f"{self.story.trace.title}: {which} starts. Its inputs lie in HBM, its slots in SRAM are empty.",
+        )
+
+    def _opening(self, timing: Timing) -> Wording:
+        figure = self.figure
+        words = self._opening_words()
+        figure.caption.say(words.caption)
+        self.add(figure.caption)
+        self.wait(timing.say)
+        index = figure.grid.index(self.story.block)
+        self._front(figure.zoom, figure.grid)
+        self.play(RunBlock(figure.grid, figure.zoom, places.SRAM, index, run_time=timing.phases[0]))
+        self.wait(timing.look)
+        return words
+
+    def _step(self, before: Picture, picture: Picture, timing: Timing, words: Wording) -> None:
+        figure = self.figure
+        assert picture.step is not None
+        figure.caption.say(words.caption)
+        figure.loops.at(picture.step.loop)
+        self._front(figure.loops, figure.caption)
+        self.wait(timing.say)
+        counted = False
+        for phase, seconds in zip(picture.phases, timing.phases, strict=True):
+            acts, passing = figure.acts(phase, seconds)
+            crossing = isinstance(phase[0], Loaded | Stored) and not counted
+            if crossing:
+                counted = True
+                acts.append(CountTraffic(figure.traffic, before.traffic, picture.traffic, run_time=seconds))
+                self._front(figure.traffic.bars)
+            self._front(*passing)
+            self.play(*acts)
+            gone, new = figure.settle(phase, picture)
+            self.remove(*passing, *gone)
+            self.add(*new)
+        if not counted:
+            figure.traffic.count(picture.traffic)
+        self.wait(timing.look)
+
+    def _front(self, *mobjects: Any) -> None:
+        """Draw these last, so that all the others need to be drawn only once."""
+        self.remove(*mobjects)
+        self.add(*mobjects)
+
+
+def _section(picture: Picture) -> str:
+    assert picture.step is not None
+    return ", ".join(f"{name} = {value}" for name, value in picture.step.loop.items())
+
+
+def step_list_json(fps: float, steps: list[FilmStep]) -> str:
+    """The text of ``steps.json``."""
+    content = {
+        "fps": int(fps) if fps == int(fps) else fps,
+        "frames": sum(step.frames for step in steps),
+        "steps": [asdict(step) for step in steps],
+    }
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

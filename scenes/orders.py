@@ -1,0 +1,88 @@
+"""What is to be rendered: a film of a trace in one theme, and whether it is there already."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from kernels.trace import Trace
+from scenes.errors import SceneError
+from scenes.story import check_length
+
+ROOT = Path(__file__).resolve().parent.parent
+SCENES = {"fa1": ("scenes.fa1", "FlashAttention1")}
+THEMES = ("light", "dark")
+
+_ALSO = ("manim.cfg", "kernels/layout.py", "kernels/trace.py", "kernels/trace_file.py")
+
+
+@dataclass(frozen=True)
+class Quality:
+    """The size of a film in pixels and its frames a second."""
+
+    width: int
+    height: int
+    rate: int
+
+
+QUALITIES = {
+    "l": Quality(854, 480, 15),
+    "m": Quality(1280, 720, 30),
+    "h": Quality(1920, 1080, 30),
+    "k": Quality(3840, 2160, 30),
+}
+
+
+@dataclass(frozen=True)
+class Order:
+    """One film to be made: of the trace in a file, under a recording's name, in one theme, into a folder."""
+
+    recording: str
+    trace: Path
+    theme: str
+    quality: str
+    folder: Path
+
+    @property
+    def film(self) -> Path:
+        """Where the film goes."""
+        return self.folder / f"{self.theme}.mp4"
+
+    @property
+    def poster(self) -> Path:
+        """Where the film's poster goes."""
+        return self.folder / f"poster-{self.theme}.png"
+
+    @property
+    def key_file(self) -> Path:
+        """Where it is noted what the film was made from."""
+        return self.folder / f".{self.theme}.key"
+
+    def key(self) -> str:
+        """A hash of all that the film is made from: trace, sources, settings and the programs that draw it."""
+        digest = hashlib.sha256()
+        for path in (self.trace, *sorted((ROOT / "scenes").glob("*.py")), *(ROOT / name for name in _ALSO)):
+            content = path.read_bytes() if path.is_file() else b""
+            digest.update(f"{path.name} {len(content)}\n".encode() + content)
+        programs = [f"{name} {version(name)}" for name in ("manim", "typst", "av", "pycairo")]
+        digest.update("\n".join([self.theme, self.quality, str(QUALITIES[self.quality]), *programs]).encode())
+        return digest.hexdigest()
+
+    def is_made(self, key: str) -> bool:
+        """Whether the film is there and made from just this."""
+        beside = (self.folder / name for name in ("steps.json", "chapters.vtt", "captions.vtt"))
+        return (
+            all(path.is_file() for path in (self.film, self.poster, self.key_file, *beside))
+            and self.key_file.read_text() == key
+        )
+
+
+def check(trace: Trace) -> None:
+    """Raise SceneError if no film can be made of a trace."""
+    if trace.kernel not in SCENES:
+        raise SceneError(
+            f"there is no scene for traces of {trace.kernel!r}: choose a trace of {', '.join(SCENES)}"
+        )
+    check_length(trace)

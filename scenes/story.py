@@ -1,0 +1,293 @@
+"""What a film shows at each step, told by the trace alone: what moves, what fills, what changes, what is held."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kernels.layout import Action, Clear, Compute, Load, Store
+from kernels.trace import Array, Block, Step, Trace
+from scenes.errors import SceneError
+
+MOST_STEPS = 500
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a slot holds: the valid part of its values as a matrix, in a slot of `shape` rows and columns.
+
+    `symbol` is the letter of what it is and `tile` which tile of the array it came from, None for what was computed.
+    `folds` counts the updates it went through, `turn` how often the slot had been computed when it was filled.
+    """
+
+    values: Array
+    shape: tuple[int, int]
+    symbol: str
+    tile: int | None = None
+    folds: int = 0
+    turn: int = 0
+
+
+@dataclass(frozen=True)
+class Move:
+    """A tile crosses HBM: rows and columns of `array`, in its tile number `tile`, to or from a slot."""
+
+    array: str
+    symbol: str
+    tile: int
+    slot: str
+    rows: tuple[int, int]
+    columns: tuple[int, int]
+    content: Content
+
+
+@dataclass(frozen=True)
+class Loaded(Move):
+    """A tile was copied from HBM into a slot."""
+
+
+@dataclass(frozen=True)
+class Stored(Move):
+    """A slot was copied back to its tile in HBM."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A slot was filled afresh, cell by cell, each from a row of `rows` and one of `columns` (slots, or None)."""
+
+    slot: str
+    content: Content
+    rows: str | None
+    columns: str | None
+
+
+@dataclass(frozen=True)
+class Cleared:
+    """A carry was set to its starting value."""
+
+    slot: str
+    content: Content
+
+
+@dataclass(frozen=True)
+class Updated:
+    """A carry changed in place."""
+
+    slot: str
+    content: Content
+
+
+Event = Loaded | Stored | Computed | Cleared | Updated
+
+
+@dataclass(frozen=True)
+class Crossed:
+    """Elements of one array this block has moved so far."""
+
+    reads: int = 0
+    writes: int = 0
+
+
+@dataclass(frozen=True)
+class Picture:
+    """All that is on the canvas once a step is over.
+
+    `step` is None for the opening. `phases` are what happened in the step, one after another; the events of a phase
+    happen at once. `slots` has None for an empty slot. `hbm` has each array as the matrix of this block's head, and
+    `folds` how often each of its tiles was folded into.
+    """
+
+    step: Step | None
+    phases: tuple[tuple[Event, ...], ...]
+    slots: Mapping[str, Content | None]
+    hbm: Mapping[str, Array]
+    folds: Mapping[str, tuple[int, ...]]
+    traffic: Mapping[str, Crossed]
+
+
+@dataclass(frozen=True)
+class Story:
+    """The pictures of one block of one launch, the opening first."""
+
+    trace: Trace
+    block: Block
+    launch: int
+    pictures: tuple[Picture, ...]
+
+    @property
+    def most_folds(self) -> int:
+        """The greatest number of updates anything on the canvas went through."""
+        return max(
+            (content.folds for picture in self.pictures for content in picture.slots.values() if content),
+            default=0,
+        )
+
+    @property
+    def carries(self) -> frozenset[str]:
+        """The letters of what is updated in place."""
+        return frozenset(event.content.symbol for event in self.events if isinstance(event, Updated))
+
+    @property
+    def events(self) -> Iterable[Event]:
+        """Everything that happens, in order."""
+        return (event for picture in self.pictures for phase in picture.phases for event in phase)
+
+    def values_of(self, symbol: str) -> Array:
+        """The different values the letter takes on the canvas, in HBM or SRAM, in ascending order."""
+        arrays = [array.name for array in self.trace.layout.arrays if array.symbol == symbol]
+        seen = {id(picture.hbm[name]): picture.hbm[name] for name in arrays for picture in self.pictures}
+        for picture in self.pictures:
+            for content in picture.slots.values():
+                if content and content.symbol == symbol:
+                    seen[id(content.values)] = content.values
+        return np.unique(
+            np.concatenate([np.zeros(0, np.float32), *(values.ravel() for values in seen.values())])
+        )
+
+
+def matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:
+    """A slot's shape as rows and columns; a vector is one column."""
+    return (math.prod(shape[:-1]), shape[-1]) if len(shape) > 1 else (math.prod(shape), 1)
+
+
+def as_matrix(values: Array) -> Array:
+    """Values as rows and columns; a vector is one column."""
+    return values.reshape(matrix_shape(values.shape))
+
+
+def head_of(steps: Sequence[Step], array: str) -> int:
+    """Which head's matrix of an array a block works on: that of its first transfer, of any array if not of this."""
+    touched = [step.traffic for step in steps if step.traffic]
+    own = [traffic[array].head for traffic in touched if array in traffic]
+    return next(iter(own or [moved.head for traffic in touched for moved in traffic.values()]), 0)
+
+
+def tell(trace: Trace, block: Block | None = None, launch: int = 0) -> Story:
+    """The story of one block, by default the first of the trace.
+
+    Raises SceneError for a block that left no steps, or more than a film can show.
+    """
+    if block is None:
+        block = next((place for turn, place in trace.blocks if turn == launch), (0, 0, 0))
+    steps = trace.steps_of(block, launch)
+    if not steps:
+        known = ", ".join(str(place) for turn, place in trace.blocks if turn == launch)
+        raise SceneError(f"block {block} left no steps in this trace: choose one of {known}")
+    _check_length(block, len(steps))
+    hbm = _hbm_before(trace, steps)
+    folds = {array.name: (0,) * array.tiles for array in trace.layout.arrays}
+    slots: dict[str, Content | None] = {slot.name: None for slot in trace.layout.launches[launch].slots}
+    traffic = {array.name: Crossed() for array in trace.layout.arrays}
+    pictures = [Picture(None, (), dict(slots), dict(hbm), dict(folds), dict(traffic))]
+    for step in steps:
+        phases: list[list[Event]] = []
+        for action in step.kind.actions:
+            event = _event(trace, step, action, hbm, folds, slots)
+            if event is None:
+                continue
+            if phases and type(phases[-1][0]) is type(event):
+                phases[-1].append(event)
+            else:
+                phases.append([event])
+            if isinstance(event, Stored):
+                hbm[event.array] = _stored(hbm[event.array], step, event)
+                tile = trace.layout.array(event.array).tile
+                touched = range(event.rows[0] // tile, math.ceil(event.rows[1] / tile))
+                folds[event.array] = tuple(
+                    event.content.folds if n in touched else count
+                    for n, count in enumerate(folds[event.array])
+                )
+            else:
+                slots[event.slot] = event.content
+        for name, moved in step.traffic.items():
+            so_far = traffic[name]
+            traffic[name] = Crossed(so_far.reads + moved.reads, so_far.writes + moved.writes)
+        pictures.append(
+            Picture(step, tuple(map(tuple, phases)), dict(slots), dict(hbm), dict(folds), dict(traffic))
+        )
+    return Story(trace, block, launch, tuple(pictures))
+
+
+def check_length(trace: Trace, block: Block | None = None, launch: int = 0) -> None:
+    """Raise SceneError if a block, by default the first, has more steps than a film can show."""
+    if block is None:
+        block = next((place for turn, place in trace.blocks if turn == launch), (0, 0, 0))
+    _check_length(block, len(trace.steps_of(block, launch)))
+
+
+def _check_length(block: Block, steps: int) -> None:
+    if steps > MOST_STEPS:
+        raise SceneError(
+            f"block {block} has {steps} steps and a film shows at most {MOST_STEPS}: record fewer rows or larger tiles"
+        )
+
+
+def _hbm_before(trace: Trace, steps: tuple[Step, ...]) -> dict[str, Array]:
+    """Each array as this block finds it; NaN where only its own first step's writes are known."""
+    before = {}
+    for array in trace.layout.arrays:
+        if array.name in steps[0].hbm:
+            matrix = steps[0].hbm[array.name].reshape(array.rows, array.columns).copy()
+            written = steps[0].traffic.get(array.name)
+            if written is not None and written.writes:
+                matrix[slice(*written.rows), slice(*written.columns)] = np.nan
+        elif array.role == "input":
+            heads = trace.inputs[array.name].reshape(array.heads, array.rows, array.columns)
+            matrix = heads[min(head_of(steps, array.name), array.heads - 1)]
+        else:
+            matrix = np.full((array.rows, array.columns), np.nan, np.float32)
+        before[array.name] = matrix
+    return before
+
+
+def _stored(matrix: Array, step: Step, event: Stored) -> Array:
+    after = matrix.copy()
+    box = slice(*event.rows), slice(*event.columns)
+    after[box] = step.hbm[event.array].reshape(matrix.shape)[box]
+    return after
+
+
+def _event(
+    trace: Trace,
+    step: Step,
+    action: Action,
+    hbm: Mapping[str, Array],
+    folds: Mapping[str, tuple[int, ...]],
+    slots: Mapping[str, Content | None],
+) -> Event | None:
+    slot = trace.launch_of(step).slot(action.slot)
+    before = slots[action.slot]
+    if isinstance(action, Load | Store):
+        touched = step.traffic.get(action.array)
+        array = trace.layout.array(action.array)
+        if touched is None:
+            return None
+        tile = touched.rows[0] // array.tile
+        where = action.array, array.symbol, tile, action.slot, touched.rows, touched.columns
+        if isinstance(action, Load) and touched.reads:
+            values = hbm[action.array][slice(*touched.rows), slice(*touched.columns)]
+            return Loaded(
+                *where,
+                Content(values, matrix_shape(slot.shape), array.symbol, tile, folds[action.array][tile]),
+            )
+        if isinstance(action, Store) and touched.writes and before is not None:
+            return Stored(*where, before)
+        return None
+    held = step.held(action.slot)
+    if held is None:
+        return None
+    values = as_matrix(held)
+    if isinstance(action, Compute):
+        turn = before.turn + 1 if before else 1
+        content = Content(values, matrix_shape(slot.shape), slot.symbol, None, 0, turn)
+        return Computed(action.slot, content, action.rows, action.columns)
+    if isinstance(action, Clear):
+        return Cleared(action.slot, Content(values, matrix_shape(slot.shape), slot.symbol))
+    tile_held, folds_before, turn = (before.tile, before.folds, before.turn) if before else (None, 0, 0)
+    return Updated(
+        action.slot,
+        Content(values, matrix_shape(slot.shape), slot.symbol, tile_held, folds_before + 1, turn),
+    )
