@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 import kernels
 from kernels.errors import KernelsError
 from scenes.errors import SceneError
-from scenes.orders import QUALITIES, SCENES, THEMES, Order, check
+from scenes.orders import QUALITIES, THEMES, Order, check, has_scene
 from scenes.render import render
 
 
@@ -91,7 +91,7 @@ def _traces(recordings: tuple[str, ...], trace: Path | None) -> dict[str, Path]:
         return {trace.stem: trace}
     found = {name: kernels.recorded(name) for name in recordings or kernels.recordings()}
     if not recordings:
-        found = {name: each for name, each in found.items() if each.kernel in SCENES}
+        found = {name: each for name, each in found.items() if has_scene(each.kernel)}
     if not found:
         raise SceneError("there are no recordings to film: record one, or name a file with --trace")
     for each in found.values():

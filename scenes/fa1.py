@@ -11,8 +11,8 @@ class FlashAttention1(Film):
 
     score = Score(
         kernel="fa1",
-        arrays=("Q", "K", "V", "m", "l", "O"),
-        slots=("Qi", "Kj", "Sij", "Vj", "mi", "li", "Oi"),
+        arrays=[("Q", "K", "V", "m", "l", "O")],
+        slots=[("Qi", "Kj", "Sij", "Vj", "mi", "li", "Oi")],
         wordings={
             "load_kv": Wording(
                 "load {tiles}",

@@ -11,16 +11,30 @@ from kernels.trace import Array, Provenance
 from scenes import plan as places
 from scenes.actions import Act, FillCells, MoveTile, PointAt, Rise, ring
 from scenes.block_grid import BlockGrid, ZoomLines
-from scenes.boxes import Box, Points, rectangles
+from scenes.boxes import Box, Points, rectangles, segments
 from scenes.heat import scale_of
 from scenes.lettering import Lettering, line_width
 from scenes.matrix import Matrix, Style
-from scenes.names import name_math, slot_math, tile_math
+from scenes.names import array_math, slot_math, tile_math
 from scenes.numerals import written
 from scenes.panels import Caption, LoopPanel, TrafficPanel, symbol_colors
 from scenes.plan import NAME_EM, Place, plan
 from scenes.score import Score
-from scenes.story import Cleared, Computed, Content, Event, Loaded, Move, Picture, Story, Updated
+from scenes.skips import Skipped
+from scenes.story import (
+    Cleared,
+    Computed,
+    Content,
+    Event,
+    Loaded,
+    Move,
+    Picture,
+    Story,
+    Updated,
+    carries,
+    most_folds,
+    values_of,
+)
 from scenes.theme import Theme, mix
 
 _LABEL_EM = 0.27
@@ -31,29 +45,33 @@ _LEAST_GLANCE = 0.06  # seconds for one cell, below which nobody could follow an
 class Figure:
     """The mobjects of one story.
 
-    `still` never changes. `hbm` has one matrix for each array, `slots` what each slot holds, None while it is empty.
-    :meth:`show` puts everything in the state of a picture at once; :meth:`acts` are the animations that lead there.
+    The heat maps, shades and bars are those of all the stories of the `film`. `still` never changes. `hbm` has one
+    matrix for each array, `slots` what each slot holds, None while it is empty. :meth:`show` puts everything in the
+    state of a picture at once; :meth:`acts` are the animations that lead there.
     """
 
-    def __init__(self, story: Story, score: Score, theme: Theme) -> None:
-        self.story, self.score, self.theme = story, score, theme
-        self.plan = plan(story, score.arrays, score.slots)
+    def __init__(self, story: Story, score: Score, theme: Theme, film: Sequence[Story] = ()) -> None:
+        self.story, self.theme = story, theme
+        self.arrays, self.slot_names = score.arrays[story.launch], score.slots[story.launch]
+        self.plan = plan(story, self.arrays, self.slot_names, film)
+        stories = film or (story,)
         layout = story.trace.layout
         self.launch = layout.launches[story.launch]
         symbols = {array.symbol for array in layout.arrays} | {slot.symbol for slot in self.launch.slots}
         self._scales = {
-            symbol: scale_of(story.values_of(symbol), theme.hue(symbol), theme) for symbol in symbols
+            symbol: scale_of(values_of(stories, symbol), theme.hue(symbol), theme) for symbol in symbols
         }
-        self._carries, self._most_folds = story.carries, max(story.most_folds, 1)
+        self._carries, self._most_folds = carries(stories), max(most_folds(stories), 1)
         self.caption = Caption(places.CAPTION, theme)
-        arrays = [layout.array(name) for name in score.arrays]
-        self.traffic = TrafficPanel(arrays, story.pictures[-1].traffic, places.TRAFFIC, theme)
+        arrays = [layout.array(name) for name in self.arrays]
+        blocks = "this block" if len(stories) == 1 else "these blocks"
+        self.traffic = TrafficPanel(arrays, stories[-1].pictures[-1].traffic, places.TRAFFIC, theme, blocks)
         self.loops = LoopPanel(self.launch.loops, places.LOOPS, theme)
         self.grid = BlockGrid(self.launch.grid, places.BLOCKS, theme)
         self.zoom = ZoomLines(theme)
         self.hbm: dict[str, Matrix] = {}
-        self.slots: dict[str, Matrix | None] = dict.fromkeys(score.slots)
-        self.labels: dict[str, VGroup] = {name: VGroup() for name in score.slots}
+        self.slots: dict[str, Matrix | None] = dict.fromkeys(self.slot_names)
+        self.labels: dict[str, VGroup] = {name: VGroup() for name in self.slot_names}
         self._shown: Mapping[str, Content | None] = {}
         self.still = self._still()
         self.show(story.pictures[0])
@@ -79,9 +97,9 @@ class Figure:
 
     def show(self, picture: Picture) -> None:
         """Put everything in the state of `picture`."""
-        for name in self.score.arrays:
+        for name in self.arrays:
             self.hbm[name] = self._hbm_matrix(name, picture.hbm[name], picture.folds[name])
-        for name in self.score.slots:
+        for name in self.slot_names:
             content = picture.slots[name]
             self.slots[name] = None if content is None else self.slot_matrix(name, content)
             self.label(name, content)
@@ -246,6 +264,20 @@ class Figure:
             new.append(matrix)
         return gone, new
 
+    def crosses(self, skipped: Skipped) -> VMobject:
+        """Crosses over the tiles in HBM that are skipped."""
+        lines = VMobject(stroke_color=self.theme.ink, stroke_width=3, fill_opacity=0)
+        ends: list[tuple[float, float, float, float]] = []
+        for name, tile in skipped.tiles:
+            if name in self.plan.hbm:
+                place = self.plan.hbm[name]
+                box = place.grid.tile_box(place.box, tile)
+                ends.append((box.left, box.top, box.right, box.bottom))
+                ends.append((box.left, box.bottom, box.right, box.top))
+        corners = np.array(ends, float).reshape(-1, 4)
+        lines.points = segments(corners[:, :2], corners[:, 2:])
+        return lines
+
     # What never changes
 
     def _still(self) -> VGroup:
@@ -281,7 +313,7 @@ class Figure:
             color = theme.hue(array.symbol).text
             with_legend = place.style == "heat" and place.box.width >= _LEGEND_ROOM
             at = place.box.left + (0.25 if with_legend else place.box.width / 2), place.box.top + 0.11
-            group.add(Lettering(name_math(array.symbol), NAME_EM, color, at, align="center"))
+            group.add(Lettering(array_math(array), NAME_EM, color, at, align="center", colors=colors))
             group.add(*self._tile_labels(place, array.symbol))
             if with_legend:
                 group.add(*self._legend(place, array.symbol))

@@ -23,7 +23,7 @@ from scenes.camera import FigureCamera, FilmWriter
 from scenes.errors import SceneError
 from scenes.figure import Figure
 from scenes.score import Score, Wording, words_for
-from scenes.story import Loaded, Picture, Stored, Story, tell
+from scenes.story import Loaded, Picture, Stored, Story, tell_all
 from scenes.tempo import Timing, timings
 from scenes.theme import Theme, theme_named
 
@@ -60,14 +60,14 @@ def load_trace(named: str) -> Trace:
     return kernels.recorded(named)
 
 
-def story_for(score: Score, trace: Trace, block: Block | None = None) -> Story:
-    """The story that a score's film tells of `trace`; SceneError if it cannot."""
+def stories_for(score: Score, trace: Trace, block: Block | None = None) -> tuple[Story, ...]:
+    """The stories that a score's film tells of `trace`, one block after another; SceneError if it cannot."""
     if trace.kernel != score.kernel:
         raise SceneError(
             f"this scene plays traces of {score.kernel!r}, and this is a trace of {trace.kernel!r}: "
             f"use the scene of {trace.kernel!r}, or record {score.kernel!r}"
         )
-    return tell(trace, block)
+    return tell_all(trace, block)
 
 
 def block_named(text: str) -> Block:
@@ -80,7 +80,7 @@ def block_named(text: str) -> Block:
 
 
 class Film(Scene):
-    """Plays one block of a trace as its score says.
+    """Plays blocks of a trace, one after another, as its score says.
 
     Without arguments the trace, theme and block are those of the environment: TRACE (a file or a recording's name),
     THEME (light or dark), BLOCK. `played` is told after each step how many of how many are played.
@@ -121,34 +121,51 @@ class Film(Scene):
             trace = load_trace(os.environ.get("TRACE", self.score.kernel))
             block = block_named(os.environ["BLOCK"]) if os.environ.get("BLOCK") else None
         self.theme = theme or theme_named(os.environ.get("THEME", "light"))
-        self.story = story_for(self.score, trace, block)
-        self.timings = timings(self.story)
+        self.stories = stories_for(self.score, trace, block)
+        self.timings = timings(self.stories)
         assert isinstance(self.camera, FigureCamera)
         self.camera.background_color = ManimColor(self.theme.paper)
 
     def construct(self) -> None:
-        """Play the opening, then every step."""
-        self.figure = Figure(self.story, self.score, self.theme)
-        self.add(*self.figure.mobjects)
-        for n, (picture, timing) in enumerate(zip(self.story.pictures, self.timings, strict=True)):
-            if picture.step is None:
-                words, section = self._opening(timing), "opening"
-            else:
-                words, section = words_for(self.score, self.story, picture), _section(picture)
-                self._step(self.story.pictures[n - 1], picture, timing, words)
-            trace_step = picture.step.index if picture.step else None
-            self.takes.append(Take(words, section, trace_step))
-            self.writer.end_take()
-            self._played(n + 1, len(self.story.pictures))
+        """Play each block: its opening, then every step."""
+        of, before = sum(len(story.pictures) for story in self.stories), None
+        for story, timings_ in zip(self.stories, self.timings, strict=True):
+            self.story = story
+            self.figure = Figure(story, self.score, self.theme, self.stories)
+            self.clear()
+            self.add(*self.figure.mobjects)
+            for n, (picture, timing) in enumerate(zip(story.pictures, timings_, strict=True)):
+                if picture.skipped:
+                    words, section = words_for(self.score, story, picture), self._section(picture)
+                    self._skip(picture, timing, words)
+                elif picture.step is None:
+                    words, section = self._opening(timing, before), self._section(picture)
+                else:
+                    words, section = words_for(self.score, story, picture), self._section(picture)
+                    self._step(story.pictures[n - 1], picture, timing, words)
+                trace_step = picture.step.index if picture.step else None
+                self.takes.append(Take(words, section, trace_step))
+                self.writer.end_take()
+                self._played(len(self.takes), of)
+            before = story
 
     def show_step(self, number: int) -> None:
         """Put on the canvas, at once, how things are when step `number` is over."""
-        picture = self.story.pictures[number]
-        self.figure = Figure(self.story, self.score, self.theme)
+        places_ = [(story, picture) for story in self.stories for picture in story.pictures]
+        self.story, picture = places_[number]
+        self.figure = Figure(self.story, self.score, self.theme, self.stories)
         self.figure.show(picture)
-        words = words_for(self.score, self.story, picture) if picture.step else self._opening_words()
+        opening = picture.step is None and picture.skipped is None
+        words = self._opening_words() if opening else words_for(self.score, self.story, picture)
         self.figure.caption.say(words.caption)
         self.add(*self.figure.mobjects)
+        if picture.skipped:
+            self.add(self.figure.crosses(picture.skipped))
+
+    @property
+    def step_count(self) -> int:
+        """How many entries the step list has."""
+        return sum(len(story.pictures) for story in self.stories)
 
     @property
     def writer(self) -> FilmWriter:
@@ -174,23 +191,53 @@ class Film(Scene):
     def _opening_words(self) -> Wording:
         block = self.figure.grid.index(self.story.block) + 1
         which = f"block {block} of {math.prod(self.figure.launch.grid)}"
-        return Wording(
-            f"block {block} starts",
-            f"{which.capitalize()} starts: its SRAM is empty",
-            f"{self.story.trace.title}: {which} starts. Its inputs lie in HBM, its slots in SRAM are empty.",
-        )
+        launches = self.story.trace.layout.launches
+        if len(launches) > 1:
+            which += f" of {self.figure.launch.function.replace('_', ' ')}"
+        title = self.story.trace.title
+        if self.story is self.stories[0]:
+            sentence = f"{title}: {which} starts. Its inputs lie in HBM, its slots in SRAM are empty."
+        elif self.story.launch != self.stories[self.stories.index(self.story) - 1].launch:
+            sentence = f"The first launch is over. {which.capitalize()} starts; its slots in SRAM are empty."
+        else:
+            sentence = f"{which.capitalize()} starts with empty slots. On the GPU it runs beside the others."
+        return Wording(f"block {block} starts", f"{which.capitalize()} starts: its SRAM is empty", sentence)
 
-    def _opening(self, timing: Timing) -> Wording:
+    def _opening(self, timing: Timing, before: Story | None) -> Wording:
         figure = self.figure
         words = self._opening_words()
         figure.caption.say(words.caption)
+        index = figure.grid.index(self.story.block)
+        slides = before is not None and before.launch == self.story.launch
+        last = figure.grid.index(before.block) if before is not None and slides else None
+        if last is not None:
+            figure.grid.fill(last)
+            figure.zoom.join(figure.grid.square(last), places.SRAM)
         self.add(figure.caption)
         self.wait(timing.say)
-        index = figure.grid.index(self.story.block)
         self._front(figure.zoom, figure.grid)
-        self.play(RunBlock(figure.grid, figure.zoom, places.SRAM, index, run_time=timing.phases[0]))
+        self.play(RunBlock(figure.grid, figure.zoom, places.SRAM, index, last, run_time=timing.phases[0]))
         self.wait(timing.look)
         return words
+
+    def _skip(self, picture: Picture, timing: Timing, words: Wording) -> None:
+        assert picture.skipped is not None
+        self.figure.caption.say(words.caption)
+        crosses = self.figure.crosses(picture.skipped)
+        self._front(self.figure.caption, crosses)
+        self.wait(timing.say + timing.look)
+        self.remove(crosses)
+
+    def _section(self, picture: Picture) -> str:
+        """The part of the film a step is in: its block, where the film plays several, and its loop values."""
+        loops = picture.step.loop if picture.step else {}
+        parts = [f"{name} = {value}" for name, value in loops.items()]
+        if len(self.stories) == 1:
+            return ", ".join(parts) or "opening" if picture.step is None else ", ".join(parts)
+        block = f"block {self.figure.grid.index(self.story.block) + 1}"
+        if len(self.story.trace.layout.launches) > 1:
+            block = f"{self.figure.launch.function.replace('_', ' ')}, {block}"
+        return ", ".join([block, *parts])
 
     def _step(self, before: Picture, picture: Picture, timing: Timing, words: Wording) -> None:
         figure = self.figure
@@ -220,11 +267,6 @@ class Film(Scene):
         """Draw these last, so that all the others need to be drawn only once."""
         self.remove(*mobjects)
         self.add(*mobjects)
-
-
-def _section(picture: Picture) -> str:
-    assert picture.step is not None
-    return ", ".join(f"{name} = {value}" for name, value in picture.step.loop.items())
 
 
 def step_list_json(fps: float, steps: list[FilmStep]) -> str:

@@ -21,7 +21,7 @@ from PIL import Image
 import kernels
 from scenes.errors import SceneError
 from scenes.film import Film, FilmStep, step_list_json
-from scenes.orders import QUALITIES, ROOT, SCENES, Order, check
+from scenes.orders import QUALITIES, ROOT, Order, check
 from scenes.story import Updated
 from scenes.theme import theme_named
 
@@ -30,9 +30,22 @@ def film_of(order: Order, played: Callable[[int, int], None] = lambda done, of: 
     """The scene that plays an order's trace; SceneError if none can."""
     trace = kernels.load(order.trace)
     check(trace)
-    module, name = SCENES[trace.kernel]
-    scene: type[Film] = getattr(importlib.import_module(module), name)
+    scene = scene_for(trace.kernel)
     return scene(trace=trace, theme=theme_named(order.theme), played=played)
+
+
+def scene_for(kernel: str) -> type[Film]:
+    """The scene in ``scenes/<kernel>.py`` that plays traces of `kernel`; SceneError if there is none."""
+    module = importlib.import_module(f"scenes.{kernel}")
+    for scene in vars(module).values():
+        if (
+            isinstance(scene, type)
+            and issubclass(scene, Film)
+            and scene is not Film
+            and scene.score.kernel == kernel
+        ):
+            return scene
+    raise SceneError(f"scenes/{kernel}.py has no Film whose score is for {kernel!r}: write one")
 
 
 @contextmanager
@@ -140,7 +153,7 @@ def still(order: Order, step: str) -> Path:
     with workplace(order.folder, order.theme) as place, manim_settings(place, order.quality, dry_run=True):
         film = film_of(order)
         film.setup()
-        ids = [f"s{n:02}" for n in range(len(film.story.pictures))]
+        ids = [f"s{n:02}" for n in range(film.step_count)]
         if step not in ids:
             raise SceneError(f"there is no step {step!r} in this film: choose one of {ids[0]} to {ids[-1]}")
         film.show_step(ids.index(step))
@@ -155,7 +168,7 @@ def _poster(video: Path, film: Film, steps: Sequence[FilmStep]) -> bytes:
     """The last frame of the first step in which a carry changes, or of the film."""
     changing = [
         n
-        for n, picture in enumerate(film.story.pictures)
+        for n, picture in enumerate(picture for story in film.stories for picture in story.pictures)
         for phase in picture.phases
         if isinstance(phase[0], Updated)
     ]

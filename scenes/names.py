@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kernels.layout import SlotLayout
+from kernels.layout import ArrayLayout, SlotLayout
 
 _DIGITS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
@@ -13,6 +13,11 @@ def slot_math(slot: SlotLayout) -> str:
         index = slot.name[len(slot.symbol) :]
         return f"${_letter(slot.symbol)}_({' '.join(index) if len(index) <= 2 else _quoted(index)})$"
     return f"${_letter(slot.name)}$"
+
+
+def array_math(array: ArrayLayout) -> str:
+    """An array's name: its letter with the rest as its index, ``$O_(p)$`` for ``Op``."""
+    return slot_math(SlotLayout(array.name, array.symbol, array.shape))
 
 
 def tile_math(symbol: str, tile: int) -> str:

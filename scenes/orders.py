@@ -12,7 +12,6 @@ from scenes.errors import SceneError
 from scenes.story import check_length
 
 ROOT = Path(__file__).resolve().parent.parent
-SCENES = {"fa1": ("scenes.fa1", "FlashAttention1")}
 THEMES = ("light", "dark")
 
 _ALSO = ("manim.cfg", "kernels/layout.py", "kernels/trace.py", "kernels/trace_file.py")
@@ -79,10 +78,16 @@ class Order:
         )
 
 
+def has_scene(kernel: str) -> bool:
+    """Whether there is a scene for traces of a kernel: it is the module of the kernel's name."""
+    return (ROOT / "scenes" / f"{kernel}.py").is_file()
+
+
 def check(trace: Trace) -> None:
     """Raise SceneError if no film can be made of a trace."""
-    if trace.kernel not in SCENES:
+    if not has_scene(trace.kernel):
         raise SceneError(
-            f"there is no scene for traces of {trace.kernel!r}: choose a trace of {', '.join(SCENES)}"
+            f"there is no scene for traces of {trace.kernel!r}: write scenes/{trace.kernel}.py, or a scene of your own "
+            "for `manim render`"
         )
     check_length(trace)

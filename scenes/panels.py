@@ -10,7 +10,7 @@ from manim import VGroup, VMobject
 from kernels.layout import ArrayLayout, Loop
 from scenes.boxes import Box, rectangles
 from scenes.lettering import Lettering, line_width
-from scenes.names import name_math
+from scenes.names import array_math, name_math
 from scenes.numerals import Numerals
 from scenes.story import Crossed
 from scenes.theme import Theme
@@ -50,10 +50,15 @@ class Caption(VGroup):
 
 
 class TrafficPanel(VGroup):
-    """Elements of each array that this block has moved across HBM so far: bars and numbers, reads and writes apart."""
+    """Elements of each array moved across HBM so far, by the `blocks` it names: bars and numbers."""
 
     def __init__(
-        self, arrays: Sequence[ArrayLayout], in_the_end: Mapping[str, Crossed], box: Box, theme: Theme
+        self,
+        arrays: Sequence[ArrayLayout],
+        in_the_end: Mapping[str, Crossed],
+        box: Box,
+        theme: Theme,
+        blocks: str = "this block",
     ) -> None:
         super().__init__()
         self.box, self.theme, self.arrays = box, theme, tuple(arrays)
@@ -73,16 +78,14 @@ class TrafficPanel(VGroup):
                 for word, x in zip(("read", "written"), self._columns, strict=True)
             ),
             Lettering("elements", _SMALL_EM * 0.95, theme.dim, (self._bar_left, box.top - 0.52)),
-            Lettering(
-                "this block", _SMALL_EM * 0.95, theme.dim, (box.right - 0.16, box.top - 0.28), align="right"
-            ),
+            Lettering(blocks, _SMALL_EM * 0.95, theme.dim, (box.right - 0.16, box.top - 0.28), align="right"),
             *self._swatches(box.top - 0.47),
         )
         em = min(_LABEL_EM, self._pitch * 0.95)
         for array, y in zip(self.arrays, self._ys(), strict=True):
             color = theme.hue(array.symbol).text
             self.still.add(
-                Lettering(name_math(array.symbol), em, color, (box.left + 0.28, y - 0.3 * em), align="center")
+                Lettering(array_math(array), em, color, (box.left + 0.28, y - 0.3 * em), align="center")
             )
         self.bars = VGroup(
             *(

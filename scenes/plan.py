@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from scenes.boxes import Box, cell_width
 from scenes.matrix import LEAST_EM, MOST_EM, NUMBER_SHARE, Grid, Style, number_em, style_for
 from scenes.numerals import widest
-from scenes.story import Story, matrix_shape
+from scenes.story import Story, matrix_shape, values_of
 
 TITLE = Box(-6.75, 3.86, 13.5, 0.4)
 HBM = Box(-6.75, 3.4, 10.25, 2.52)
@@ -45,11 +45,11 @@ class Plan:
     sram: Mapping[str, Place]
 
 
-def plan(story: Story, arrays: Sequence[str], slots: Sequence[str]) -> Plan:
-    """Where `arrays` and `slots` lie, in this order."""
+def plan(story: Story, arrays: Sequence[str], slots: Sequence[str], film: Sequence[Story] = ()) -> Plan:
+    """Where `arrays` and `slots` lie, in this order; numbers have room for all that the `film` shows."""
     layout = story.trace.layout
     launch = layout.launches[story.launch]
-    widths = {symbol: widest(story.values_of(symbol)) for symbol in _symbols(story)}
+    widths = {symbol: widest(values_of(film or (story,), symbol)) for symbol in _symbols(story)}
 
     in_hbm = [layout.array(name) for name in arrays]
     rows = max(array.rows for array in in_hbm)

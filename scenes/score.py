@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scenes.names import slot_math, tile_math, tile_plain
+from scenes.skips import Skipped
 from scenes.story import Cleared, Computed, Event, Loaded, Move, Picture, Stored, Story, Updated
 
 
@@ -24,16 +25,18 @@ class Wording:
 
 @dataclass(frozen=True)
 class Score:
-    """Which kernel is played, and how: its arrays and slots from left to right, and the wording of its steps."""
+    """Which kernel is played, and how: each launch's arrays and slots from left to right, and the wording of steps."""
 
     kernel: str
-    arrays: Sequence[str]
-    slots: Sequence[str]
+    arrays: Sequence[Sequence[str]]
+    slots: Sequence[Sequence[str]]
     wordings: Mapping[str, Wording] = field(default_factory=dict)
 
 
 def words_for(score: Score, story: Story, picture: Picture) -> Wording:
     """The words for one step, filled in; those of the score, else made from what happens in the step."""
+    if picture.skipped:
+        return _words_for_skip(story, picture.skipped)
     step = picture.step
     assert step is not None
     events = [event for phase in picture.phases for event in phase]
@@ -47,6 +50,19 @@ def words_for(score: Score, story: Story, picture: Picture) -> Wording:
         wording.label.format(tiles=plain, **step.loop),
         wording.caption.format(tiles=mathematics, **step.loop),
         wording.sentence.format(tiles=plain, **step.loop),
+    )
+
+
+def _words_for_skip(story: Story, skipped: Skipped) -> Wording:
+    symbols = {array.name: array.symbol for array in story.trace.layout.arrays}
+    turns = f"{skipped.loop} = {', '.join(map(str, skipped.turns))}"
+    plain = ", ".join(tile_plain(symbols[name], tile) for name, tile in skipped.tiles)
+    mathematics = _listed([tile_math(symbols[name], tile) for name, tile in skipped.tiles])
+    return Wording(
+        f"skip {turns}",
+        f"Skip {mathematics or turns}: above the diagonal",
+        f"{turns} is skipped: every score with {plain or 'these tiles'} lies above the diagonal and is masked, so "
+        "nothing is loaded.",
     )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from kernels.layout import Action, Clear, Compute, Load, Store
 from kernels.trace import Array, Block, Step, Trace
 from scenes.errors import SceneError
+from scenes.skips import Skipped, skips
 
 MOST_STEPS = 500
 
@@ -95,13 +96,14 @@ class Crossed:
 class Picture:
     """All that is on the canvas once a step is over.
 
-    `step` is None for the opening. `phases` are what happened in the step, one after another; the events of a phase
-    happen at once. `slots` has None for an empty slot. `hbm` has each array as the matrix of this block's head, and
-    `folds` how often each of its tiles was folded into.
+    `step` is None for the opening, and where turns of a loop were `skipped`. `phases` are what happened in the step,
+    one after another; the events of a phase happen at once. `slots` has None for an empty slot. `hbm` has each array
+    as the matrix of this block's head, and `folds` how often each of its tiles was folded into.
     """
 
     step: Step | None
     phases: tuple[tuple[Event, ...], ...]
+    skipped: Skipped | None
     slots: Mapping[str, Content | None]
     hbm: Mapping[str, Array]
     folds: Mapping[str, tuple[int, ...]]
@@ -118,34 +120,37 @@ class Story:
     pictures: tuple[Picture, ...]
 
     @property
-    def most_folds(self) -> int:
-        """The greatest number of updates anything on the canvas went through."""
-        return max(
-            (content.folds for picture in self.pictures for content in picture.slots.values() if content),
-            default=0,
-        )
-
-    @property
-    def carries(self) -> frozenset[str]:
-        """The letters of what is updated in place."""
-        return frozenset(event.content.symbol for event in self.events if isinstance(event, Updated))
-
-    @property
     def events(self) -> Iterable[Event]:
         """Everything that happens, in order."""
         return (event for picture in self.pictures for phase in picture.phases for event in phase)
 
-    def values_of(self, symbol: str) -> Array:
-        """The different values the letter takes on the canvas, in HBM or SRAM, in ascending order."""
-        arrays = [array.name for array in self.trace.layout.arrays if array.symbol == symbol]
-        seen = {id(picture.hbm[name]): picture.hbm[name] for name in arrays for picture in self.pictures}
-        for picture in self.pictures:
-            for content in picture.slots.values():
-                if content and content.symbol == symbol:
-                    seen[id(content.values)] = content.values
-        return np.unique(
-            np.concatenate([np.zeros(0, np.float32), *(values.ravel() for values in seen.values())])
-        )
+
+def most_folds(stories: Sequence[Story]) -> int:
+    """The greatest number of updates anything on the canvas goes through."""
+    pictures = (picture for story in stories for picture in story.pictures)
+    return max(
+        (content.folds for picture in pictures for content in picture.slots.values() if content), default=0
+    )
+
+
+def carries(stories: Sequence[Story]) -> frozenset[str]:
+    """The letters of what is updated in place."""
+    return frozenset(
+        event.content.symbol for story in stories for event in story.events if isinstance(event, Updated)
+    )
+
+
+def values_of(stories: Sequence[Story], symbol: str) -> Array:
+    """The different values a letter takes on the canvas, in HBM or SRAM, in ascending order."""
+    arrays = [array.name for array in stories[0].trace.layout.arrays if array.symbol == symbol]
+    pictures = [picture for story in stories for picture in story.pictures]
+    seen = {id(picture.hbm[name]): picture.hbm[name] for name in arrays for picture in pictures}
+    for picture in pictures:
+        for content in picture.slots.values():
+            if content and content.symbol == symbol:
+                seen[id(content.values)] = content.values
+    values = [np.zeros(0, np.float32), *(matrix.ravel() for matrix in seen.values())]
+    return np.unique(np.concatenate(values))
 
 
 def matrix_shape(shape: tuple[int, ...]) -> tuple[int, int]:
@@ -165,10 +170,11 @@ def head_of(steps: Sequence[Step], array: str) -> int:
     return next(iter(own or [moved.head for traffic in touched for moved in traffic.values()]), 0)
 
 
-def tell(trace: Trace, block: Block | None = None, launch: int = 0) -> Story:
+def tell(trace: Trace, block: Block | None = None, launch: int = 0, before: Story | None = None) -> Story:
     """The story of one block, by default the first of the trace.
 
-    Raises SceneError for a block that left no steps, or more than a film can show.
+    It finds HBM and the traffic as the story `before` left them, if there is one. Raises SceneError for a block that
+    left no steps, or more than a film can show.
     """
     if block is None:
         block = next((place for turn, place in trace.blocks if turn == launch), (0, 0, 0))
@@ -176,13 +182,20 @@ def tell(trace: Trace, block: Block | None = None, launch: int = 0) -> Story:
     if not steps:
         known = ", ".join(str(place) for turn, place in trace.blocks if turn == launch)
         raise SceneError(f"block {block} left no steps in this trace: choose one of {known}")
-    _check_length(block, len(steps))
-    hbm = _hbm_before(trace, steps)
+    _check_length(f"block {block} has", len(steps))
+    hbm = _hbm_before(trace, steps, before)
     folds = {array.name: (0,) * array.tiles for array in trace.layout.arrays}
-    slots: dict[str, Content | None] = {slot.name: None for slot in trace.layout.launches[launch].slots}
     traffic = {array.name: Crossed() for array in trace.layout.arrays}
-    pictures = [Picture(None, (), dict(slots), dict(hbm), dict(folds), dict(traffic))]
-    for step in steps:
+    if before:
+        folds, traffic = dict(before.pictures[-1].folds), dict(before.pictures[-1].traffic)
+    slots: dict[str, Content | None] = {slot.name: None for slot in trace.layout.launches[launch].slots}
+    left_out = skips(trace, steps)
+    pictures = [Picture(None, (), None, dict(slots), dict(hbm), dict(folds), dict(traffic))]
+    for n, step in enumerate(steps):
+        if n in left_out:
+            pictures.append(
+                Picture(None, (), left_out[n], dict(slots), dict(hbm), dict(folds), dict(traffic))
+            )
         phases: list[list[Event]] = []
         for action in step.kind.actions:
             event = _event(trace, step, action, hbm, folds, slots)
@@ -206,41 +219,65 @@ def tell(trace: Trace, block: Block | None = None, launch: int = 0) -> Story:
             so_far = traffic[name]
             traffic[name] = Crossed(so_far.reads + moved.reads, so_far.writes + moved.writes)
         pictures.append(
-            Picture(step, tuple(map(tuple, phases)), dict(slots), dict(hbm), dict(folds), dict(traffic))
+            Picture(step, tuple(map(tuple, phases)), None, dict(slots), dict(hbm), dict(folds), dict(traffic))
         )
+    if len(steps) in left_out:
+        last = left_out[len(steps)]
+        pictures.append(Picture(None, (), last, dict(slots), dict(hbm), dict(folds), dict(traffic)))
     return Story(trace, block, launch, tuple(pictures))
 
 
-def check_length(trace: Trace, block: Block | None = None, launch: int = 0) -> None:
-    """Raise SceneError if a block, by default the first, has more steps than a film can show."""
-    if block is None:
-        block = next((place for turn, place in trace.blocks if turn == launch), (0, 0, 0))
-    _check_length(block, len(trace.steps_of(block, launch)))
+def filmed_blocks(trace: Trace) -> tuple[tuple[int, Block], ...]:
+    """The blocks a film plays one after another: those of each launch that work on the head of the first block."""
+    heads = {place: head_of(trace.steps_of(place[1], place[0]), "") for place in trace.blocks}
+    return tuple(place for place in trace.blocks if heads[place] == heads[trace.blocks[0]])
 
 
-def _check_length(block: Block, steps: int) -> None:
+def tell_all(trace: Trace, block: Block | None = None) -> tuple[Story, ...]:
+    """The stories of a film, one after another: of one block of the first launch, or of all that a film plays.
+
+    Raises SceneError as :func:`tell` does, or if all together have more steps than a film can show.
+    """
+    if block is not None:
+        return (tell(trace, block),)
+    check_length(trace)
+    stories: list[Story] = []
+    for launch, place in filmed_blocks(trace):
+        stories.append(tell(trace, place, launch, stories[-1] if stories else None))
+    return tuple(stories)
+
+
+def check_length(trace: Trace) -> None:
+    """Raise SceneError if the blocks that a film plays have more steps than a film can show."""
+    blocks = filmed_blocks(trace)
+    steps = sum(len(trace.steps_of(place, launch)) for launch, place in blocks)
+    _check_length(f"block {blocks[0][1]} has" if len(blocks) == 1 else f"{len(blocks)} blocks have", steps)
+
+
+def _check_length(who: str, steps: int) -> None:
     if steps > MOST_STEPS:
         raise SceneError(
-            f"block {block} has {steps} steps and a film shows at most {MOST_STEPS}: record fewer rows or larger tiles"
+            f"{who} {steps} steps and a film shows at most {MOST_STEPS}: record fewer rows or larger tiles"
         )
 
 
-def _hbm_before(trace: Trace, steps: tuple[Step, ...]) -> dict[str, Array]:
-    """Each array as this block finds it; NaN where only its own first step's writes are known."""
-    before = {}
+def _hbm_before(trace: Trace, steps: tuple[Step, ...], before: Story | None) -> dict[str, Array]:
+    """Each array as this block finds it, NaN where nobody has written it yet."""
+    found = {}
+    last = before.pictures[-1].hbm if before else {}
+    same_launch = before is not None and before.launch == steps[0].launch
     for array in trace.layout.arrays:
-        if array.name in steps[0].hbm:
-            matrix = steps[0].hbm[array.name].reshape(array.rows, array.columns).copy()
-            written = steps[0].traffic.get(array.name)
-            if written is not None and written.writes:
-                matrix[slice(*written.rows), slice(*written.columns)] = np.nan
+        if array.name in last and (same_launch or array.name not in steps[0].hbm):
+            matrix = last[array.name]
+        elif array.name in steps[0].hbm:
+            matrix = steps[0].hbm.start[array.name].reshape(array.rows, array.columns)
         elif array.role == "input":
             heads = trace.inputs[array.name].reshape(array.heads, array.rows, array.columns)
             matrix = heads[min(head_of(steps, array.name), array.heads - 1)]
         else:
             matrix = np.full((array.rows, array.columns), np.nan, np.float32)
-        before[array.name] = matrix
-    return before
+        found[array.name] = matrix
+    return found
 
 
 def _stored(matrix: Array, step: Step, event: Stored) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scenes.story import Cleared, Computed, Loaded, Picture, Stored, Story, Updated
@@ -35,34 +36,40 @@ def ticks(seconds: float) -> float:
     return max(1, round(seconds / TICK)) * TICK
 
 
-def timings(story: Story) -> list[Timing]:
-    """The timing of each picture of a story.
+def timings(stories: Sequence[Story]) -> list[list[Timing]]:
+    """The timing of each picture of each story of a film.
 
     A kind of step goes a little faster each time it comes round, down to a speed at which the film stays short.
     """
-    visits: Counter[str] = Counter()
-    quickness = []
-    for picture in story.pictures:
-        name = picture.step.name if picture.step else ""
-        quickness.append(_QUICKER ** visits[name])
-        visits[name] += 1
+    visits: Counter[tuple[int, str]] = Counter()
+    quickness: list[list[float]] = []
+    for story in stories:
+        parts = []
+        for picture in story.pictures:
+            kind = story.launch, picture.step.name if picture.step else ""
+            parts.append(_QUICKER ** visits[kind])
+            visits[kind] += 1
+        quickness.append(parts)
     floor = 0.6
-    while floor > _LEAST and _length(story, quickness, floor) > MOST_SECONDS:
+    while (
+        floor > _LEAST
+        and sum(t.total for film in _timed(stories, quickness, floor) for t in film) > MOST_SECONDS
+    ):
         floor *= 0.95
+    return _timed(stories, quickness, floor)
+
+
+def _timed(stories: Sequence[Story], quickness: list[list[float]], floor: float) -> list[list[Timing]]:
     return [
-        _timing(picture, max(part, floor)) for picture, part in zip(story.pictures, quickness, strict=True)
+        [_timing(picture, max(part, floor)) for picture, part in zip(story.pictures, parts, strict=True)]
+        for story, parts in zip(stories, quickness, strict=True)
     ]
 
 
-def _length(story: Story, quickness: list[float], floor: float) -> float:
-    return sum(
-        _timing(picture, max(part, floor)).total
-        for picture, part in zip(story.pictures, quickness, strict=True)
-    )
-
-
 def _timing(picture: Picture, part: float) -> Timing:
+    if picture.skipped:
+        return Timing(ticks(_SAY), (), ticks(_LOOK))
     if picture.step is None:
-        return Timing(ticks(_SAY), (ticks(_OPENING),), ticks(_LOOK))
+        return Timing(ticks(_SAY * part), (ticks(_OPENING * part),), ticks(_LOOK * part))
     phases = tuple(ticks(_PHASE[type(phase[0])] * part) for phase in picture.phases)
     return Timing(ticks(_SAY * part), phases, ticks(_LOOK * part))

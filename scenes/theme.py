@@ -122,5 +122,5 @@ def theme_named(name: str) -> Theme:
     if name not in THEMES:
         raise SceneError(f"there is no theme {name!r}: choose one of {', '.join(THEMES)}")
     theme = THEMES[name]
-    aliases = {"d'": "l", "x": "S", "y": "O", "P": "S", "L": "l"}
+    aliases = {"d'": "l", "d": "l", "x": "S", "y": "O", "P": "S", "L": "l"}
     return replace(theme, hues={**{new: theme.hues[old] for new, old in aliases.items()}, **theme.hues})

