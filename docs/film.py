@@ -7,7 +7,10 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from kernels.trace import Step, Trace
+
 THEMES = ("light", "dark")
+STILL_WIDTH = 640  # of a step's still, in pixels
 
 
 class FilmError(Exception):
@@ -71,6 +74,13 @@ def load_film(recording: str, films: Path) -> Film:
         if not file.is_file():
             raise FilmError(f"{file} is missing: make it with `python -m scenes render {recording}`")
     return film
+
+
+def traced_step(film: Film, trace: Trace, shown: FilmStep) -> Step | None:
+    """The step of the trace that `shown` shows; for one that shows none, an opening, the next one that is shown."""
+    following = film.steps[film.steps.index(shown) :]
+    indices = [step.trace_step for step in following if step.trace_step is not None]
+    return trace.steps[indices[0]] if indices else None
 
 
 def _check_tiling(film: Film) -> None:

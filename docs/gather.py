@@ -13,11 +13,12 @@ import re
 import shutil
 from pathlib import Path
 
+import av
 import click
 from PIL import Image
 
 import kernels
-from docs.film import Film, FilmError, load_film
+from docs.film import STILL_WIDTH, Film, FilmError, load_film
 from docs.snapshots import snapshots_script
 
 NODE_MODULES = Path(__file__).parents[1] / "node_modules"
@@ -57,17 +58,44 @@ def _mirror_film(film: Film, folder: Path) -> None:
         _write(folder / video.name, video.read_bytes())
     for poster in film.posters:
         _write(folder / poster.with_suffix(".webp").name, _small(poster))
+    _take_stills(film, folder / "stills")
     script = snapshots_script(film, kernels.recorded(film.recording))
     _write(folder / "snapshots.js", script.encode())
 
 
 def _small(poster: Path) -> bytes:
     """The poster as WebP, no wider than a page shows it: it is loaded with the page, the film only when near."""
-    small = io.BytesIO()
     with Image.open(poster) as picture:
-        picture.thumbnail((POSTER_WIDTH, POSTER_WIDTH))
-        picture.save(small, "WEBP", quality=80, method=6)
+        return _webp(picture, POSTER_WIDTH, quality=75)
+
+
+def _webp(picture: Image.Image, width: int, quality: int) -> bytes:
+    small = io.BytesIO()
+    picture.thumbnail((width, width))
+    picture.save(small, "WEBP", quality=quality, method=4)
     return small.getvalue()
+
+
+def _take_stills(film: Film, folder: Path) -> None:
+    """How each step ends, as a picture: the last frame of each, from the light film. Old ones stay if none is older."""
+    wanted = {f"{step.id}.webp": step.first_frame + step.frames - 1 for step in film.steps}
+    video = film.videos[0]
+    there = {file.name for file in folder.glob("*") if file.stat().st_mtime > video.stat().st_mtime}
+    if there == set(wanted):
+        return
+    shutil.rmtree(folder, ignore_errors=True)
+    with av.open(str(video)) as container:
+        stream = container.streams.video[0]
+        for name, number in wanted.items():
+            assert stream.time_base is not None
+            container.seek(int(number / film.fps / stream.time_base), stream=stream)
+            for frame in container.decode(stream):
+                if frame.time is not None and frame.time >= (number - 0.5) / film.fps:
+                    _write(
+                        folder / name,
+                        _webp(Image.fromarray(frame.to_ndarray(format="rgb24")), STILL_WIDTH, quality=50),
+                    )
+                    break
 
 
 def katex_css() -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
-from docs.film import Film
-from kernels.layout import Store
+import numpy as np
+
+from docs.film import Film, traced_step
+from kernels.layout import Clear, LaunchLayout, Load, Store, Update
 from kernels.trace import Array, Block, Step, Trace
 
 Plain = dict[str, Any]
@@ -21,43 +23,80 @@ Held = Mapping[str, Array | None]
 
 def snapshots_script(film: Film, trace: Trace) -> str:
     """The script that hands the snapshots of `film` to its players."""
-    data = {"places": list(_places(film, trace)), "steps": _steps(film, trace)}
+    data = {
+        "slots": [
+            [
+                {"name": slot.name, "symbol": slot.symbol, "carry": slot.name in carries(launch)}
+                for slot in launch.slots
+            ]
+            for launch in trace.layout.launches
+        ],
+        "notWritten": _not_written(trace),
+        "arrays": [{"name": array.name, "symbol": array.symbol} for array in trace.layout.arrays],
+        "steps": _steps(film, trace),
+    }
     return f"kernelPlayer.receive({json.dumps(film.recording)}, {json.dumps(data, separators=(',', ':'))});\n"
 
 
-def _places(film: Film, trace: Trace) -> Iterator[Plain]:
-    """The slots of SRAM, then the arrays in HBM, of the launches the film shows."""
-    launches = sorted(
-        {trace.steps[step.trace_step].launch for step in film.steps if step.trace_step is not None}
-    )
-    for launch in launches:
-        for slot in trace.layout.launches[launch].slots:
-            yield {"name": slot.name, "symbol": slot.symbol, "memory": "SRAM"}
-    for array in trace.layout.arrays:
-        yield {"name": array.name, "symbol": array.symbol, "memory": "HBM"}
-
-
 def _steps(film: Film, trace: Trace) -> dict[str, Plain]:
+    """What changes at each step of the film; at a block's first, which has `launch`, all starts empty."""
     steps: dict[str, Plain] = {}
     block: tuple[int, Block] | None = None
     sram: Held = {}
     hbm: Held = {}
     for shown in film.steps:
-        if shown.trace_step is None:
+        step = traced_step(film, trace, shown)
+        if step is None:
             continue
-        step = trace.steps[shown.trace_step]
-        fresh = block != (step.launch, step.block)
-        if fresh:
-            block, sram, hbm = (step.launch, step.block), {}, {}
-        sram_now = {name: step.held(name) for name in step.sram}
-        steps[shown.id] = {
-            "fresh": fresh,
-            "sram": _changes(sram, sram_now, _acted_on(step, "slot")),
-            "hbm": _changes(hbm, step.hbm, _acted_on(step, "array")),
-            "traffic": {name: [moved.reads, moved.writes] for name, moved in step.traffic.items()},
-        }
-        sram, hbm = sram_now, step.hbm
+        plain: Plain = {}
+        if block != (step.launch, step.block):
+            block, sram, hbm = (step.launch, step.block), {}, step.hbm.start
+            plain = {"launch": step.launch, "start": _changes({}, hbm, set())}
+        if shown.trace_step is not None:
+            sram_now = {name: step.held(name) for name in step.sram}
+            plain |= {
+                "sram": _changes(sram, sram_now, _acted_on(step, "slot")),
+                "hbm": _changes(hbm, step.hbm, _acted_on(step, "array")),
+                "rows": _first_rows(trace, step),
+                "traffic": {name: [moved.reads, moved.writes] for name, moved in step.traffic.items()},
+            }
+            sram, hbm = sram_now, step.hbm
+        steps[shown.id] = plain
     return steps
+
+
+def carries(launch: LaunchLayout) -> set[str]:
+    """The slots that a step of `launch` changes in place."""
+    return {action.slot for step in launch.steps for action in step.actions if isinstance(action, Update)}
+
+
+def _not_written(trace: Trace) -> int | None:
+    """The bits that an array has before the run where nothing is to be read: a NaN; None if it has none."""
+    for step in trace.steps:
+        for values in step.hbm.start.values():
+            if np.isnan(values).any():
+                return int(values[np.isnan(values)].view(np.uint32)[0])
+    return None
+
+
+def _first_rows(trace: Trace, step: Step) -> dict[str, int]:
+    """For each slot that `step` loads or sets, the number of its first row in its head's matrix."""
+    first: dict[str, int] = {}
+    for action in step.kind.actions:
+        if isinstance(action, Load) and action.array in step.traffic:
+            first[action.slot] = step.traffic[action.array].rows[0]
+        elif isinstance(action, Clear):
+            first[action.slot] = first.get(action.rows or "", _stored_at(trace, step, action.slot))
+    return first
+
+
+def _stored_at(trace: Trace, step: Step, slot: str) -> int:
+    """The first row that the block of `step` stores `slot` to; 0 if it stores it nowhere."""
+    for later in trace.steps_of(step.block, step.launch):
+        for action in later.kind.actions:
+            if isinstance(action, Store) and action.slot == slot and action.array in later.traffic:
+                return later.traffic[action.array].rows[0]
+    return 0
 
 
 def _acted_on(step: Step, place: Literal["slot", "array"]) -> set[str]:

@@ -1,10 +1,12 @@
-"""The source of a kernel as a page shows it: its lines under their own numbers, and its named sections."""
+"""The source of a kernel as a page shows it: its lines under their own numbers, its named sections, its launch."""
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -67,3 +69,38 @@ def _line(source: Source, line: Line) -> str:
         f'<span class="line" data-line="{line.number}" data-sections="{sections}">'
         f'<span class="number" aria-hidden="true">{line.number}</span>{line.html}\n</span>'
     )
+
+
+@cache
+def host_listings(kernel: str) -> str:
+    """The Python that launches `kernel`: what its declaration says of each launch, and the call that makes it."""
+    declaration = find_kernel(kernel).source.with_suffix(".py")
+    launches = [
+        keyword
+        for node in ast.walk(ast.parse(declaration.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Launch"
+        for keyword in node.keywords
+        if keyword.arg in ("function", "template", "grid", "arguments", "sram")
+    ]
+    declared = [number for k in launches for number in range(k.lineno, (k.value.end_lineno or k.lineno) + 1)]
+    return _excerpt(declaration, declared) + _excerpt(BACKEND, _lines_of(BACKEND, "_launch"))
+
+
+BACKEND = Path(__file__).parents[1] / "kernels" / "backend" / "cupy.py"
+
+
+def _lines_of(file: Path, function: str) -> list[int]:
+    """The numbers of the lines of a function or method."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            return list(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    raise LookupError(f"{file} has no function {function}")
+
+
+def _excerpt(file: Path, numbers: list[int]) -> str:
+    """Lines of a Python file under their numbers."""
+    name = str(file.relative_to(BACKEND.parents[2])) if file.is_relative_to(BACKEND.parents[2]) else file.name
+    lexer = get_lexer_by_name("python", stripnl=False)
+    code = highlight(file.read_text(encoding="utf-8"), lexer, HtmlFormatter(nowrap=True)).splitlines()
+    lines = tuple(Line(number, code[number - 1]) for number in numbers)
+    return f'<p class="file">{name}</p>{listing(Source(name, lines, {}))}'

@@ -1,4 +1,4 @@
-"""The command line: ``python -m kernels record | show | verify | list``."""
+"""The command line: ``python -m kernels record | show | verify | check | list``."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from rich.console import Console
 import kernels
 from kernels import report
 from kernels.backend import BACKENDS
+from kernels.check import check
 from kernels.declaration import Kernel
 from kernels.errors import KernelsError, ParameterError
 from kernels.registry import find_kernel, kernel_names
@@ -124,10 +125,24 @@ def _group() -> None:
     pass
 
 
-def _record(kernel: str, settings: Mapping[str, Any], output: Path) -> None:
+def _range(name: str, text: str | None) -> tuple[Any, Any] | None:
+    """The two ends of FIRST:END, for the run to refuse with their values if they are no whole numbers."""
+    if text is None:
+        return None
+    first, colon, end = text.partition(":")
+    if not colon:
+        raise ParameterError(f"{name}={text}: must be FIRST:END, for example 0:100")
+    return _number(first), _number(end)
+
+
+def _record(
+    kernel: str, settings: Mapping[str, Any], output: Path, blocks: str | None, steps: str | None
+) -> None:
     if output.is_dir() or not output.parent.is_dir():
         raise ParameterError(f"{output} cannot be written: it must name a file in a folder that exists")
-    trace = kernels.record(kernel, None, **settings)
+    trace = kernels.record(
+        kernel, None, blocks=_range("blocks", blocks), steps=_range("steps", steps), **settings
+    )
     trace.save(output)
     where = f"{trace.provenance.device} ({trace.provenance.backend})"
     _console.print(
@@ -142,11 +157,15 @@ _OUTPUT = click.Option(
     metavar="FILE",
     help="the trace to write",
 )
+_WINDOW = [
+    click.Option(["--blocks"], metavar="FIRST:END", help="record these blocks of each launch alone, from 0"),
+    click.Option(["--steps"], metavar="FIRST:END", help="record these steps of each block alone, from 0"),
+]
 _group.add_command(
     _PerKernel(
         name="record",
         act=_record,
-        options=[_OUTPUT],
+        options=[_OUTPUT, *_WINDOW],
         metavar="KERNEL [OPTIONS]",
         help="Run a kernel with tracing and write the trace. KERNEL may be the .py file of a declaration of your own.",
     )
@@ -161,6 +180,29 @@ def _verified(trace: kernels.Trace, kernel: Kernel | None) -> int:
     found = kernels.verify(trace, kernel)
     report.print_report(_console, trace, found)
     return 0 if found.ok else 1
+
+
+def _check(kernel: str, settings: Mapping[str, Any]) -> int:
+    given = dict(settings)
+    if given.pop("backend") == "cupy":
+        raise ParameterError("check runs on the CPU and, where there is one, on the GPU: leave --backend out")
+    outcomes = check(kernel, **given)
+    for tool, outcome in outcomes.items():
+        _console.print(f"{tool:10} {outcome}", markup=False)
+    if any(outcome.findings for outcome in outcomes.values()):
+        return 1
+    return 2 if all(outcome.missing for outcome in outcomes.values()) else 0
+
+
+_group.add_command(
+    _PerKernel(
+        name="check",
+        act=_check,
+        options=[],
+        metavar="KERNEL [OPTIONS]",
+        help="Run sanitizers over a kernel, one line for each. Exits 1 on a finding, 2 if none of them could run.",
+    )
+)
 
 
 def _trace_command(act: Callable[[kernels.Trace], int | None]) -> Callable[[str], click.Command]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from kernels.declaration import Kernel
 from kernels.errors import ParameterError
 from kernels.layout import LaunchLayout, Layout
+from kernels.trace import Window
 
 MOST_THREADS = (
     1024  # per block, on every CUDA device (CUDA C++ Programming Guide, "Technical Specifications")
@@ -22,12 +23,16 @@ _MOST_ELEMENTS = 2**31 - 1  # a kernel's indices are int
 
 @dataclass(frozen=True)
 class Job:
-    """One run to make. `arrays` holds the inputs, C-contiguous float32; `params` the declaration's parameters."""
+    """One run to make. `arrays` holds the inputs, C-contiguous float32; `params` the declaration's parameters.
+
+    `window` is the part of it to record, all of it if None.
+    """
 
     kernel: Kernel
     params: Mapping[str, int]
     layout: Layout
     arrays: Mapping[str, npt.NDArray[np.float32]]
+    window: Window | None = None
 
     def shared_bytes(self, launch: LaunchLayout) -> int:
         """Bytes of shared memory one block of `launch` asks for."""
@@ -65,7 +70,7 @@ class Job:
         return np.full(shape, fill, np.float32)
 
 
-POISON = np.uint32(0x7FC5A110)  # kim::poison of instrument.cuh
+POISON = np.uint32(0x7F85A110)  # kim::poison of instrument.cuh
 
 
 def make_job(
@@ -76,6 +81,7 @@ def make_job(
     threads: int | None,
     default_threads: int,
     seed: int = 0,
+    window: Window | None = None,
 ) -> Job:
     """Settle a run: sizes from `arrays` and `params`, else the defaults; inputs drawn from `seed` if none are given.
 
@@ -108,7 +114,7 @@ def make_job(
             name: np.ascontiguousarray(values, np.float32)
             for name, values in kernel.make_inputs(settled, whole("seed", seed, 0)).items()
         }
-    return Job(kernel, settled, layout, given)
+    return Job(kernel, settled, layout, given, window)
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:

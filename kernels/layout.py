@@ -7,7 +7,7 @@ travels in the trace file, so that a trace can be read without the kernel's decl
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -166,10 +166,54 @@ class Layout:
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> Layout:
         """The layout that :meth:`to_manifest` wrote; KeyError, TypeError or ValueError if it is anything else."""
-        return cls(
-            arrays=tuple(ArrayLayout(**{**a, "shape": tuple(a["shape"])}) for a in manifest["arrays"]),
-            launches=tuple(_launch(launch) for launch in manifest["launches"]),
-        )
+        arrays = tuple(map(_array, manifest["arrays"]))
+        names = as_names(array.name for array in arrays)
+        return cls(arrays, tuple(_launch(launch, names) for launch in manifest["launches"]))
+
+
+_MOST = 2**31 - 1  # of anything counted here: a kernel's indices are int
+
+
+def as_count(value: Any, least: int = 1, most: int = _MOST) -> int:
+    """`value`, if it is a whole number from `least` to `most`; ValueError otherwise."""
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+        return value
+    raise ValueError(f"{value!r} is no whole number from {least} to {most}")
+
+
+def as_text(value: Any) -> str:
+    """`value`, if it is a text that can be printed; ValueError otherwise."""
+    if isinstance(value, str) and value.isprintable():
+        return value
+    raise ValueError(f"{value!r} is no printable text")
+
+
+def as_names(values: Iterable[Any]) -> frozenset[str]:
+    """The names in `values`, none of which may occur twice; ValueError otherwise."""
+    names = [as_text(value) for value in values]
+    if len(set(names)) != len(names):
+        raise ValueError(f"of {names} one occurs twice")
+    return frozenset(names)
+
+
+def _shape(plain: Any) -> tuple[int, ...]:
+    if not plain:
+        raise ValueError("a shape is empty")
+    return tuple(map(as_count, plain))
+
+
+def _array(plain: Mapping[str, Any]) -> ArrayLayout:
+    shape = _shape(plain["shape"])
+    if plain["role"] not in ("input", "output"):
+        raise ValueError(f"{plain['role']!r} is no role")
+    return ArrayLayout(
+        name=as_text(plain["name"]),
+        symbol=as_text(plain["symbol"]),
+        shape=shape,
+        lead=as_count(plain["lead"], 1, len(shape) - 1),
+        tile=as_count(plain["tile"]),
+        role=plain["role"],
+    )
 
 
 _ACTIONS: dict[str, type[Action]] = {
@@ -177,21 +221,37 @@ _ACTIONS: dict[str, type[Action]] = {
 }
 
 
-def _action(plain: Mapping[str, Any]) -> Action:
+def _action(plain: Mapping[str, Any], arrays: frozenset[str], slots: frozenset[str]) -> Action:
     fields: Any = {key: tuple(value) if isinstance(value, list) else value for key, value in plain.items()}
-    return _ACTIONS[fields.pop("act")](**fields)
+    action = _ACTIONS[fields.pop("act")](**fields)
+    for key, value in fields.items():
+        known = arrays if key == "array" else slots
+        named = value if key == "by" else (value,)
+        if not all(name in known or (name is None and key in ("rows", "columns")) for name in named):
+            raise ValueError(f"an action names {value!r}, which there is not")
+    return action
 
 
-def _launch(plain: Mapping[str, Any]) -> LaunchLayout:
-    x, y, z = plain["grid"]
+def _launch(plain: Mapping[str, Any], arrays: frozenset[str]) -> LaunchLayout:
+    x, y, z = map(as_count, plain["grid"])
+    slots = tuple(
+        SlotLayout(as_text(slot["name"]), as_text(slot["symbol"]), _shape(slot["shape"]))
+        for slot in plain["slots"]
+    )
+    loops = tuple(Loop(as_text(loop["name"]), as_count(loop["turns"])) for loop in plain["loops"])
+    slot_names = as_names(slot.name for slot in slots)
+    loop_names = as_names(loop.name for loop in loops)
+    steps = tuple(
+        StepLayout(
+            as_text(step["name"]),
+            tuple(step["loops"]),
+            tuple(_action(action, arrays, slot_names) for action in step["actions"]),
+        )
+        for step in plain["steps"]
+    )
+    as_names(step.name for step in steps)
+    if any(not loop_names.issuperset(step.loops) for step in steps):
+        raise ValueError("a step stands in a loop that there is not")
     return LaunchLayout(
-        function=plain["function"],
-        grid=(x, y, z),
-        threads=plain["threads"],
-        slots=tuple(SlotLayout(**{**slot, "shape": tuple(slot["shape"])}) for slot in plain["slots"]),
-        loops=tuple(Loop(**loop) for loop in plain["loops"]),
-        steps=tuple(
-            StepLayout(step["name"], tuple(step["loops"]), tuple(map(_action, step["actions"])))
-            for step in plain["steps"]
-        ),
+        as_text(plain["function"]), (x, y, z), as_count(plain["threads"]), slots, loops, steps
     )

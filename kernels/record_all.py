@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import kernels
 from kernels.registry import find_kernel, kernel_names
@@ -13,7 +14,8 @@ def main(folder: Path) -> int:
     """Record into `folder`, verify each trace before it is kept; 1 if any fails."""
     failed = 0
     for kernel in kernel_names():
-        for name, params in find_kernel(kernel).recordings.items():
+        for name, sizes in find_kernel(kernel).recordings.items():
+            params: dict[str, Any] = dict(sizes)
             trace = kernels.record(kernel, None, backend="cupy", **params)
             report = kernels.verify(trace)
             if report.ok:

@@ -26,6 +26,10 @@ def print_trace(console: Console, trace: Trace, block: int) -> None:
     console.print(Text(f"{trace.title}: {_params(trace)}", style="bold"))
     for line in provenance_lines(trace):
         console.print(line, markup=False)
+    if trace.window:
+        console.print(
+            f"a window of the run: {trace.window}; the traffic is that of these alone", markup=False
+        )
     launch, index = trace.blocks[block]
     steps = trace.steps_of(index, launch)
     console.print(f"\nblock {block} of {len(trace.blocks)}, {len(steps)} steps", style="bold", markup=False)
@@ -100,7 +104,8 @@ def print_report(console: Console, trace: Trace, report: Report, most: int = 10)
     if report.ok:
         console.print(
             f"{run}: {report.checks} checks passed over {len(trace.steps)} steps; "
-            f"the worst error is {report.worst:.0%} of its bound",
+            f"the worst error is {report.worst:.0%} of its bound"
+            f"{'; the counts of a window were held against no formula' if trace.window else ''}",
             markup=False,
         )
         return

@@ -11,14 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from kernels.backend import Backend, check_fit, find_backend
-from kernels.errors import BackendError
-from kernels.job import POISON, Job, make_job
+from kernels.errors import BackendError, ParameterError
+from kernels.job import POISON, Job, make_job, whole
 from kernels.recording import check_size, read_steps
 from kernels.registry import find_kernel
 from kernels.source import read_source, source_hash
-from kernels.trace import Provenance, Trace
-
-_MOST_TRACE_BYTES = 4 * 1024**3
+from kernels.trace import Provenance, Trace, Window
 
 
 def run(
@@ -69,18 +67,32 @@ def record(
     seed: int = 0,
     backend: str = "auto",
     threads: int | None = None,
+    blocks: tuple[int, int] | None = None,
+    steps: tuple[int, int] | None = None,
     **params: Any,
 ) -> Trace:
     """Run a kernel with tracing and give back the trace.
 
-    As :func:`run`; with `arrays` None the kernel draws its own inputs from `seed`. A trace of more than 4 GiB is
-    refused with a ParameterError before anything runs.
+    As :func:`run`; with `arrays` None the kernel draws its own inputs from `seed`. Of a large run `blocks` and `steps`
+    record a window: half-open ranges of the blocks of each launch, and of the steps of each block. A trace larger than
+    memory is refused with a ParameterError before anything runs.
     """
     found = find_kernel(kernel)
     machine = find_backend(backend)
-    job = make_job(found, arrays, params, threads=threads, default_threads=machine.default_threads, seed=seed)
+    window = (
+        None if blocks is None and steps is None else Window(_range("blocks", blocks), _range("steps", steps))
+    )
+    job = make_job(
+        found,
+        arrays,
+        params,
+        threads=threads,
+        default_threads=machine.default_threads,
+        seed=seed,
+        window=window,
+    )
     check_fit(job, machine)
-    check_size(job, _MOST_TRACE_BYTES)
+    check_size(job, machine.room())
     return record_job(job, machine)
 
 
@@ -103,7 +115,17 @@ def record_job(job: Job, backend: Backend) -> Trace:
         outputs=outputs,
         steps=read_steps(job, raw),
         provenance=provenance,
+        window=job.window,
     )
+
+
+def _range(name: str, wanted: tuple[int, int] | None) -> tuple[int, int] | None:
+    if wanted is None:
+        return None
+    first, last = (whole(name, number, 0) for number in wanted)
+    if first >= last:
+        raise ParameterError(f"{name}={first}:{last}: must be FIRST:END with FIRST below END")
+    return first, last
 
 
 def _check_written(job: Job, outputs: Mapping[str, npt.NDArray[np.float32]]) -> None:

@@ -50,20 +50,40 @@ def _header(name: str) -> str:
     return (Path(__file__).parent / "instrument" / name).read_text(encoding="utf-8")
 
 
-def plain_source(kernel: Kernel, target: str) -> str:
-    """The kernel without tracing; `target` is the header of the machine, ``cuda.cuh`` or ``cpu.h``."""
-    source = read_source(kernel.source)
-    return f'{_header(target)}\n{_header("instrument.cuh")}\n#line 1 "{kernel.source.name}"\n{source}\n'
+def whole_source(kernel: Kernel, target: str, traced: bool) -> str:
+    """The kernel as a compiler takes it; `target` is the header of the machine, ``cuda.cuh`` or ``cpu.h``."""
+    return f"{preamble(kernel, target, traced)}\n{body(kernel, traced)}\n"
 
 
-def traced_source(kernel: Kernel, target: str) -> str:
-    """The kernel with tracing, as a device function: a backend adds the entry points that call it."""
+def preamble(kernel: Kernel, target: str, traced: bool) -> str:
+    """What stands before the kernel: the header of the machine and the instrumentation."""
+    if not traced:
+        return f"{_header(target)}\n{_header('instrument.cuh')}"
+    return "\n".join(
+        [
+            _header(target),
+            "#define KIM_TRACE",
+            f"#define KIM_ARRAYS {len(kernel.arrays)}",
+            f"namespace kim_step {{ enum {{ {', '.join(step_names(kernel))} }}; }}",
+            _header("instrument.cuh"),
+        ]
+    )
+
+
+def body(kernel: Kernel, traced: bool) -> str:
+    """The kernel's own source, its lines numbered as in its file.
+
+    With tracing its functions are device functions: a backend adds the entry points that call them.
+    """
+    start = f'#line 1 "{kernel.source.name}"'
     source = read_source(kernel.source)
-    lines = []
+    if not traced:
+        return f"{start}\n{source}"
+    arrays = {array.name for array in kernel.arrays}
+    lines = [start]
     for number, line in enumerate(source.splitlines(), start=1):
         for launch in kernel.launches:
             if re.search(rf"__global__\s+void\s+{launch.function}\s*\(", line):
-                arrays = {array.name for array in kernel.arrays}
                 first = next(name for name in launch.arguments if name in arrays)
                 lines += [
                     "#undef KIM_HBM",
@@ -72,18 +92,7 @@ def traced_source(kernel: Kernel, target: str) -> str:
                 ]
                 line = line.replace("__global__", "static __device__", 1)
         lines.append(line)
-    return "\n".join(
-        [
-            _header(target),
-            "#define KIM_TRACE",
-            f"#define KIM_ARRAYS {len(kernel.arrays)}",
-            f"namespace kim_step {{ enum {{ {', '.join(step_names(kernel))} }}; }}",
-            _header("instrument.cuh"),
-            f'#line 1 "{kernel.source.name}"',
-            *lines,
-            "",
-        ]
-    )
+    return "\n".join(lines)
 
 
 def step_names(kernel: Kernel) -> list[str]:

@@ -33,6 +33,21 @@ class Provenance:
 
 
 @dataclass(frozen=True)
+class Window:
+    """The part of a run that a trace holds: some blocks of each launch, and of each of them some steps.
+
+    Half-open ranges of their numbers, from 0; None is all of them. Blocks are counted with x fastest, z slowest.
+    """
+
+    blocks: tuple[int, int] | None = None
+    steps: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        parts = {"blocks": self.blocks, "steps": self.steps}
+        return " and ".join(f"{name} {part[0]}:{part[1]}" for name, part in parts.items() if part)
+
+
+@dataclass(frozen=True)
 class Traffic:
     """Elements of one array that crossed HBM in one step.
 
@@ -135,7 +150,8 @@ class Trace:
     """One run of one kernel, step by step.
 
     `inputs` and `outputs` are whole arrays, float32, in the shapes of `layout`. `steps` are in the order launch, block,
-    time; blocks of a GPU run side by side, so between blocks there is no other order.
+    time; blocks of a GPU run side by side, so between blocks there is no other order. With a `window` they are those of
+    its blocks and steps alone, and so is the traffic.
     """
 
     kernel: str
@@ -146,6 +162,7 @@ class Trace:
     outputs: Mapping[str, Array]
     steps: tuple[Step, ...]
     provenance: Provenance
+    window: Window | None = None
 
     @cached_property
     def traffic(self) -> Mapping[str, TotalTraffic]:

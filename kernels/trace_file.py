@@ -1,7 +1,6 @@
-"""The trace file: safetensors, with a manifest as JSON under one metadata key and a checksum for each tensor.
+"""The trace file: safetensors, with a manifest as JSON under one metadata key, and checksums of both.
 
-Each slot's contents and each window's patches are stored once, however many steps they last; a step's entry in the
-manifest says which one it shows.
+A file is an input like any other: whatever it holds, loading it gives a trace or a TraceError of one sentence.
 """
 
 from __future__ import annotations
@@ -9,44 +8,39 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
+import secrets
+import stat
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError, deserialize
 from safetensors.numpy import save as serialize
 
 from kernels.errors import TraceError
-from kernels.layout import Layout
-from kernels.trace import Array, Patch, Provenance, Step, Trace, Traffic, Windows
+from kernels.manifest import Tensors, from_manifest, to_manifest
+from kernels.memory import available
+from kernels.trace import Trace
 
-VERSION = 1
+VERSION = 2
 _KEY = "kernels-in-motion"
-_MOST_BYTES = 8 * 1024**3
+_END = ',"crc32":'  # of all that stands before it in the manifest
+_MOST_HEADER = 100_000_000  # bytes that safetensors reads
+_TYPES = {"F32": np.float32, "I32": np.int32}
 
 
 def save(trace: Trace, path: Path) -> None:
     """Write `trace` to `path`, wholly or not at all; TraceError if it cannot be written."""
-    tensors = {f"input/{name}": np.ascontiguousarray(values) for name, values in trace.inputs.items()}
-    tensors |= {f"output/{name}": np.ascontiguousarray(values) for name, values in trace.outputs.items()}
-    steps = _Steps(tensors)
-    manifest = {
-        "version": VERSION,
-        "kernel": trace.kernel,
-        "title": trace.title,
-        "params": dict(trace.params),
-        "provenance": asdict(trace.provenance),
-        "layout": trace.layout.to_manifest(),
-        "steps": [steps.entry(trace, step) for step in trace.steps],
-    }
-    steps.finish()
-    manifest["checksums"] = {name: zlib.crc32(values.tobytes()) for name, values in tensors.items()}
-    _write(path, serialize(tensors, {_KEY: json.dumps(manifest, separators=(",", ":"))}))
+    manifest, tensors = to_manifest(trace)
+    data = to_bytes(manifest, tensors)
+    if len(data) - sum(values.nbytes for values in tensors.values()) > _MOST_HEADER:
+        raise TraceError(
+            f"{path} cannot be written: {len(trace.steps):,} steps are too many for a file: record a window of them"
+        )
+    _write(path, data)
 
 
 def load(path: str | Path) -> Trace:
@@ -54,224 +48,122 @@ def load(path: str | Path) -> Trace:
 
     Raises TraceError if the file cannot be read, is not a trace, is cut short or damaged, or is of another version.
     """
-    path = Path(path)
-    manifest, tensors = _read(path)
+    return from_bytes(_read(Path(path)), str(path))
+
+
+def to_bytes(manifest: Mapping[str, Any], tensors: Tensors) -> bytes:
+    """A trace file of these parts, with the version and the checksums that belong to them."""
+    checksums = {name: _checksum(values) for name, values in tensors.items()}
+    text = json.dumps({"version": VERSION, **manifest, "checksums": checksums}, separators=(",", ":"))[:-1]
+    data: bytes = serialize(dict(tensors), {_KEY: f"{text}{_END}{zlib.crc32(text.encode())}}}"})
+    return data
+
+
+def from_bytes(data: bytes, name: str) -> Trace:
+    """The trace in the bytes of a file called `name`; TraceError as in :func:`load`."""
     try:
-        return _trace(manifest, tensors)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise TraceError(f"{path} is damaged: its manifest and its tensors do not fit ({error!r})") from error
+        return from_manifest(*_parts(data, name))
+    except TraceError:
+        raise
+    except MemoryError as error:
+        raise TraceError(f"{name} needs more memory than there is") from error
+    except (SafetensorError, ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+        why = " ".join(str(error).split())[:200]
+        raise TraceError(f"{name} is no trace, or is cut short or damaged: {why}") from error
 
 
-class _Steps:
-    """Gathers what the steps hold into one tensor for each block and slot or array."""
-
-    def __init__(self, tensors: dict[str, npt.NDArray[Any]]) -> None:
-        self._tensors = tensors
-        self._contents: dict[str, list[Array]] = {}
-        self._patches: dict[str, list[Patch]] = {}
-
-    def entry(self, trace: Trace, step: Step) -> dict[str, Any]:
-        block = f"{step.launch}/{'.'.join(map(str, step.block))}"
-        return {
-            "name": step.name,
-            "loop": list(step.loop.values()),
-            "block": list(step.block),
-            "launch": step.launch,
-            "sram": {slot: self._content(f"sram/{block}/{slot}", held) for slot, held in step.sram.items()},
-            "valid": {slot: list(valid) for slot, valid in step.valid.items()},
-            "hbm": {name: self._window(f"hbm/{block}/{name}", step.hbm, name) for name in step.hbm},
-            "traffic": {
-                name: [t.reads, t.writes, *t.rows, *t.columns, t.head] for name, t in step.traffic.items()
-            },
-        }
-
-    def finish(self) -> None:
-        for name, contents in self._contents.items():
-            self._tensors[name] = np.stack(contents)
-        for name, patches in self._patches.items():
-            self._tensors[f"{name}/at"] = np.array(
-                [(p.row, p.column, *p.values.shape) for p in patches], np.int32
-            )
-            self._tensors[f"{name}/values"] = np.concatenate([patch.values.ravel() for patch in patches])
-
-    def _content(self, name: str, held: Array | None) -> int | None:
-        if held is None:
-            return None
-        contents = self._contents.setdefault(name, [])
-        if not contents or contents[-1] is not held:
-            contents.append(held)
-        return len(contents) - 1
-
-    def _window(self, name: str, windows: Windows, array: str) -> int:
-        self._tensors[f"{name}/start"] = np.ascontiguousarray(windows.start[array])
-        patches = windows.patches.get(array, ())
-        if patches:
-            self._patches[name] = list(patches)
-        return len(patches)
+def _checksum(values: npt.NDArray[Any]) -> int:
+    return zlib.crc32(values.tobytes(), zlib.crc32(f"{values.dtype} {values.shape}".encode()))
 
 
-def _write(path: Path, data: bytes) -> None:
-    scratch = None
-    try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            scratch = file.name
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(scratch, 0o666 & ~_umask())
-        os.replace(scratch, path)
-    except OSError as error:
-        if scratch:
-            with contextlib.suppress(OSError):
-                os.unlink(scratch)
-        raise TraceError(f"{path} cannot be written: {error.strerror or error}") from error
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def _read(path: Path) -> tuple[Mapping[str, Any], dict[str, npt.NDArray[Any]]]:
-    try:
-        if not path.is_file():
-            why = "is not a file" if path.exists() else "does not exist"
-            raise TraceError(f"{path} {why}: give the path of a trace that `record` wrote")
-        if path.stat().st_size > _MOST_BYTES:
-            raise TraceError(f"{path} has {path.stat().st_size:,} bytes; a trace has at most {_MOST_BYTES:,}")
-        with safe_open(path, framework="numpy") as file:
-            text = (file.metadata() or {}).get(_KEY)
-            if text is None:
-                raise TraceError(f"{path} is no trace: it is a safetensors file without our manifest")
-            manifest = json.loads(text)
-            if not isinstance(manifest, dict) or manifest.get("version") != VERSION:
-                version = manifest.get("version") if isinstance(manifest, dict) else manifest
-                raise TraceError(
-                    f"{path} is a trace of version {version!r}; this program reads version {VERSION}: record it again"
-                )
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, RecursionError) as error:
-        if isinstance(error, TraceError):
-            raise
-        raise TraceError(f"{path} is no trace, or is cut short or damaged: {error}") from error
-    checksums = manifest.get("checksums")
-    if not isinstance(checksums, dict) or set(checksums) != set(tensors):
-        raise TraceError(f"{path} is damaged: its tensors are not those its manifest lists")
-    for name, values in tensors.items():
-        if zlib.crc32(values.tobytes()) != checksums[name]:
-            raise TraceError(f"{path} is damaged: the tensor {name} does not match its checksum")
+def _parts(data: bytes, name: str) -> tuple[Mapping[str, Any], Tensors]:
+    """The manifest and the tensors, each checked against its checksum."""
+    plain: list[tuple[str, Any]] = deserialize(data)  # type: ignore[no-untyped-call]
+    size = int.from_bytes(data[:8], "little")
+    header = _json(data[8 : 8 + size].decode())
+    metadata = header.get("__metadata__") or {}
+    if _KEY not in metadata:
+        raise TraceError(f"{name} is no trace: it is a safetensors file without our manifest")
+    text = metadata[_KEY]
+    manifest = _json(text)
+    if manifest.get("version") != VERSION:
+        raise TraceError(
+            f"{name} is a trace of version {str(manifest.get('version'))[:20]}; this program reads version {VERSION}: "
+            "record it again"
+        )
+    before, _, checksum = text.rpartition(_END)
+    if checksum != f"{zlib.crc32(before.encode())}}}":
+        raise TraceError(f"{name} is damaged: its manifest does not match its checksum")
+    tensors = {}
+    for key, entry in plain:
+        values = np.frombuffer(entry["data"], _TYPES[entry["dtype"]]).reshape(entry["shape"])
         values.flags.writeable = False
+        tensors[key] = values
+    checksums = manifest["checksums"]
+    if set(checksums) != set(tensors):
+        raise TraceError(f"{name} is damaged: its tensors are not those its manifest lists")
+    for key, values in tensors.items():
+        if _checksum(values) != checksums[key]:
+            raise TraceError(f"{name} is damaged: the tensor {key[:80]} does not match its checksum")
     return manifest, tensors
 
 
-def _trace(manifest: Mapping[str, Any], tensors: Mapping[str, npt.NDArray[Any]]) -> Trace:
-    layout = Layout.from_manifest(manifest["layout"])
-    patches = {
-        name.removesuffix("/at"): _split(tensors[name], tensors[name.removesuffix("at") + "values"])
-        for name in tensors
-        if name.endswith("/at")
-    }
-    steps = tuple(
-        _step(index, entry, layout, tensors, patches) for index, entry in enumerate(manifest["steps"])
-    )
-    return Trace(
-        kernel=str(manifest["kernel"]),
-        title=str(manifest["title"]),
-        params=dict(manifest["params"]),
-        layout=layout,
-        inputs={
-            a.name: _array(tensors, f"input/{a.name}", a.shape) for a in layout.arrays if a.role == "input"
-        },
-        outputs={
-            a.name: _array(tensors, f"output/{a.name}", a.shape) for a in layout.arrays if a.role == "output"
-        },
-        steps=steps,
-        provenance=Provenance(**manifest["provenance"]),
-    )
+def _json(text: str) -> dict[str, Any]:
+    """A JSON object in which no name occurs twice and every number is finite."""
+
+    def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            raise ValueError("a name occurs twice")
+        return result
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is no number")
+
+    value = json.loads(text, object_pairs_hook=object_of, parse_constant=refuse)
+    if not isinstance(value, dict):
+        raise ValueError("it holds no JSON object")
+    return value
 
 
-def _array(tensors: Mapping[str, npt.NDArray[Any]], name: str, shape: tuple[int, ...]) -> Array:
-    values = tensors[name]
-    if values.shape != shape or values.dtype != np.float32:
-        raise ValueError(f"{name} is {values.dtype} {values.shape}, not float32 {shape}")
-    return values
+def _read(path: Path) -> bytes:
+    try:
+        # Opening a pipe that nobody writes to must not wait; on a file the flag does nothing.
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise TraceError(f"{path} is not a file: give the path of a trace that `record` wrote")
+            if status.st_size > (room := available() // 3):
+                raise TraceError(f"{path} has {status.st_size:,} bytes; there is room for {room:,}")
+            return file.read(status.st_size)
+    except FileNotFoundError as error:
+        raise TraceError(f"{path} does not exist: give the path of a trace that `record` wrote") from error
+    except IsADirectoryError as error:
+        raise TraceError(f"{path} is not a file: give the path of a trace that `record` wrote") from error
+    except TraceError:
+        raise
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise TraceError(f"{str(path)!r} cannot be read: {why}") from error
 
 
-def _split(at: npt.NDArray[Any], values: npt.NDArray[Any]) -> tuple[Patch, ...]:
-    ends = np.cumsum([rows * columns for _, _, rows, columns in at.tolist()])
-    if len(values) != ends[-1] or (at < 0).any():
-        raise ValueError("its patches do not fill their boxes")
-    pieces = np.split(values, ends[:-1])
-    return tuple(
-        Patch(row, column, piece.reshape(rows, columns))
-        for (row, column, rows, columns), piece in zip(at.tolist(), pieces, strict=True)
-    )
-
-
-def _step(
-    index: int,
-    entry: Mapping[str, Any],
-    layout: Layout,
-    tensors: Mapping[str, npt.NDArray[Any]],
-    patches: Mapping[str, tuple[Patch, ...]],
-) -> Step:
-    launch = layout.launches[entry["launch"]]
-    kind = launch.step(entry["name"])
-    x, y, z = entry["block"]
-    where = f"{entry['launch']}/{x}.{y}.{z}"
-    sram: dict[str, Array | None] = {}
-    valid: dict[str, tuple[int, ...]] = {}
-    for slot in launch.slots:
-        number = entry["sram"][slot.name]
-        content = None if number is None else tensors[f"sram/{where}/{slot.name}"][number]
-        if content is not None and (content.shape != slot.shape or content.dtype != np.float32):
-            raise ValueError(
-                f"the slot {slot.name} is {content.dtype} {content.shape}, not float32 {slot.shape}"
+def _write(path: Path, data: bytes) -> None:
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        if path.exists() and not path.is_file():
+            raise TraceError(
+                f"{path} cannot be written: {'Is a directory' if path.is_dir() else 'it is not a file'}"
             )
-        sram[slot.name] = content
-        extent = tuple(int(n) for n in entry["valid"][slot.name])
-        if len(extent) != len(slot.shape) or not all(
-            0 <= n <= most for n, most in zip(extent, slot.shape, strict=True)
-        ):
-            raise ValueError(f"the slot {slot.name} of shape {slot.shape} has {extent} valid")
-        valid[slot.name] = extent
-    start: dict[str, Array] = {}
-    done: dict[str, tuple[Patch, ...]] = {}
-    for name, count in entry["hbm"].items():
-        array = layout.array(name)
-        start[name] = _array(tensors, f"hbm/{where}/{name}/start", array.shape[array.lead :])
-        done[name] = patches.get(f"hbm/{where}/{name}", ())[:count]
-        if len(done[name]) != count or any(
-            p.row + p.values.shape[0] > array.rows or p.column + p.values.shape[1] > array.columns
-            for p in done[name]
-        ):
-            raise ValueError(f"the window of {name} lacks patches, or they lie outside it")
-    return Step(
-        index=index,
-        name=kind.name,
-        loop={name: int(value) for name, value in zip(kind.loops, entry["loop"], strict=True)},
-        block=(int(x), int(y), int(z)),
-        launch=int(entry["launch"]),
-        kind=kind,
-        sram=sram,
-        valid=valid,
-        hbm=Windows(start, done),
-        traffic={name: _traffic(layout, name, numbers) for name, numbers in entry["traffic"].items()},
-    )
-
-
-def _traffic(layout: Layout, name: str, numbers: list[int]) -> Traffic:
-    array = layout.array(name)
-    if not all(isinstance(number, int) and number >= 0 for number in numbers):
-        raise ValueError(f"the traffic of {name} is {numbers}")
-    reads, writes, row, row_end, column, column_end, head = numbers
-    if (
-        row >= row_end
-        or row_end > array.rows
-        or column >= column_end
-        or column_end > array.columns
-        or head >= array.heads
-    ):
-        raise ValueError(f"the traffic of {name} lies outside it")
-    return Traffic(reads, writes, (row, row_end), (column, column_end), head)
+        with open(scratch, "xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(scratch, path)
+    except (OSError, ValueError) as error:
+        if isinstance(error, TraceError):
+            raise
+        with contextlib.suppress(OSError, ValueError):
+            os.unlink(scratch)
+        why = error.strerror if isinstance(error, OSError) else error
+        raise TraceError(f"{path} cannot be written: {why}") from error

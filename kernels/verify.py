@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernels.declaration import Kernel, Moment
+from kernels.declaration import Expected, Kernel, Moment
 from kernels.errors import KernelsError
 from kernels.job import POISON
 from kernels.layout import Load, Store
@@ -46,6 +46,7 @@ class Report:
         return self.checks > 0 and not self.findings
 
 
+@np.errstate(all="ignore")  # whatever the numbers are, they are judged by what is found
 def verify(trace: Trace, kernel: Kernel | None = None) -> Report:
     """Check a trace against its kernel's definition; raises nothing, whatever the trace holds.
 
@@ -54,20 +55,35 @@ def verify(trace: Trace, kernel: Kernel | None = None) -> Report:
     tally = _Tally()
     try:
         declared = kernel or find_kernel(trace.kernel)
-        _check_outputs(trace, declared, tally)
-        _check_traffic(trace, declared, tally)
+        tally.checks += 1
+        if trace.layout != declared.layout(trace.params, trace.layout.launches[0].threads):
+            tally.find(
+                None, f"its arrays, slots and steps are not those {declared.name} has with its parameters"
+            )
+            return Report(tally.checks, tuple(tally.findings), tally.worst)
+        _check_outputs(declared, trace.params, trace.inputs, trace.outputs, tally)
+        if trace.window is None:
+            _check_traffic(trace, declared, tally)
         for launch, block in trace.blocks:
             _check_block(trace, declared, trace.steps_of(block, launch), tally)
     except (
         KernelsError,
-        KeyError,
-        IndexError,
+        ArithmeticError,
+        LookupError,
         TypeError,
         ValueError,
         AttributeError,
         StopIteration,
+        MemoryError,
     ) as error:
         tally.find(None, f"the trace contradicts itself: {type(error).__name__}: {error}")
+    return Report(tally.checks, tuple(tally.findings), tally.worst)
+
+
+def verify_outputs(kernel: Kernel, params: Mapping[str, int], inputs: Expected, outputs: Expected) -> Report:
+    """Check what a run without tracing gave, by the same measure: every head of every output."""
+    tally = _Tally()
+    _check_outputs(kernel, params, inputs, outputs, tally)
     return Report(tally.checks, tuple(tally.findings), tally.worst)
 
 
@@ -121,16 +137,19 @@ class _Tally:
         return None
 
 
-def _check_outputs(trace: Trace, kernel: Kernel, tally: _Tally) -> None:
-    exact = kernel.outputs(trace.params, trace.inputs, np.float64)
-    plain = kernel.outputs(trace.params, trace.inputs, np.float32)
+def _check_outputs(
+    kernel: Kernel, params: Mapping[str, int], inputs: Expected, outputs: Expected, tally: _Tally
+) -> None:
+    exact = kernel.outputs(params, inputs, np.float64)
+    plain = kernel.outputs(params, inputs, np.float32)
+    arrays = {array.name: array for array in kernel.layout(params, threads=1).arrays}
     for name in exact:
-        layout = trace.layout.array(name)
-        got = trace.outputs[name].reshape(layout.heads, -1)
+        layout = arrays[name]
+        got = outputs[name].reshape(layout.heads, -1)
         for head, (values, rough) in enumerate(
             zip(exact[name].reshape(layout.heads, -1), plain[name].reshape(layout.heads, -1), strict=True)
         ):
-            magnitude = _magnitude(kernel.magnitudes(trace.params, trace.inputs, head), name, layout.symbol)
+            magnitude = _magnitude(kernel.magnitudes(params, inputs, head), name, layout.symbol)
             tally.close(None, f"the output {name} of head {head}", got[head], values, rough, magnitude)
 
 
@@ -143,9 +162,10 @@ def _check_traffic(trace: Trace, kernel: Kernel, tally: _Tally) -> None:
 
 
 def _check_block(trace: Trace, kernel: Kernel, steps: tuple[Step, ...], tally: _Tally) -> None:
-    head = next(traffic.head for step in steps for traffic in step.traffic.values())
-    magnitudes = kernel.magnitudes(trace.params, trace.inputs, head)
+    magnitudes = _magnitudes(trace, kernel, steps)
     symbols = {slot.name: slot.symbol for slot in trace.launch_of(steps[0]).slots}
+    moments = {(step.name, *step.loop.values()) for step in steps}
+    tally.same(steps[0].index, "how many of its steps differ in name or loops", len(moments), len(steps))
     previous: Step | None = None
     for step in steps:
         moment = Moment(step.launch, step.name, step.loop, step.block)
@@ -155,10 +175,23 @@ def _check_block(trace: Trace, kernel: Kernel, steps: tuple[Step, ...], tally: _
             magnitude = _magnitude(magnitudes, slot, symbols[slot])
             tally.close(step.index, slot, step.held(slot), values, plain.sram[slot], magnitude)
         for name, values in exact.hbm.items():
+            if trace.window and name not in step.hbm:
+                continue  # the block has written it only after the last step recorded
             _check_window(trace, step, name, values, plain.hbm[name], magnitudes, tally)
-        for problem in _contradictions(trace, step, previous, tally):
+        for problem in _contradictions(trace, step, tally):
             tally.find(step.index, problem)
+        if previous or not trace.window:
+            for problem in _trespasses(step, previous, tally):
+                tally.find(step.index, problem)
         previous = step
+
+
+def _magnitudes(trace: Trace, kernel: Kernel, steps: tuple[Step, ...]) -> Mapping[str, float]:
+    """Of the head that a block works on: any of them, where its steps (those in a window) touch no HBM."""
+    touched = [traffic.head for step in steps for traffic in step.traffic.values()]
+    heads = touched[:1] or range(trace.layout.arrays[0].heads)
+    found = [kernel.magnitudes(trace.params, trace.inputs, head) for head in heads]
+    return {name: max(magnitudes[name] for magnitudes in found) for name in found[0]}
 
 
 def _check_window(
@@ -185,14 +218,25 @@ def _magnitude(magnitudes: Mapping[str, float], name: str, symbol: str) -> float
     return magnitudes.get(name, magnitudes.get(symbol, 0.0))
 
 
-def _contradictions(trace: Trace, step: Step, previous: Step | None, tally: _Tally) -> Iterator[str]:
-    """Where a step did something other than its declared actions."""
+def _trespasses(step: Step, previous: Step | None, tally: _Tally) -> Iterator[str]:
+    """Where a step changed a slot that is none of its business, or of one that is, more than the valid part."""
     changed = {action.slot for action in step.kind.actions if not isinstance(action, Store)}
     for slot, content in step.sram.items():
         tally.checks += 1
         before = None if previous is None else previous.sram[slot]
-        if slot not in changed and not _equal(content, before):
-            yield f"{slot} changed, and {step.name} must leave it alone"
+        if slot not in changed:
+            if not _equal(content, before):
+                yield f"{slot} changed, and {step.name} must leave it alone"
+        elif content is not None:
+            padding = np.ones(content.shape, bool)
+            padding[tuple(slice(n) for n in step.valid[slot])] = False
+            old = POISON if before is None else before.view(np.uint32)[padding]
+            if (np.ascontiguousarray(content).view(np.uint32)[padding] != old).any():
+                yield f"{step.name} changed {slot} outside its valid part {step.valid[slot]}"
+
+
+def _contradictions(trace: Trace, step: Step, tally: _Tally) -> Iterator[str]:
+    """Where a step moved something other than its declared actions say."""
     loaded = {action.array for action in step.kind.actions if isinstance(action, Load)}
     stored = {action.array for action in step.kind.actions if isinstance(action, Store)}
     for name, traffic in step.traffic.items():

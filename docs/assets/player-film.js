@@ -19,7 +19,8 @@ kernelPlayer.Film = class {
   #addresses = new Map();
   #ready = null;
   #theme = null;
-  #end = null; // the frame a played range stops before; null: plays on
+  #start = 0; // the first frame of a played range
+  #end = null; // the frame it stops before; null: plays on
   #waiting = 0;
 
   // `onFrame` is told the frame shown, whenever it may have changed.
@@ -77,6 +78,14 @@ kernelPlayer.Film = class {
     return this.#at(first, first + frames, true);
   }
 
+  // Whether a played range begins again at its end.
+  looping = false;
+
+  // How fast it plays; a film loaded later plays as fast.
+  set speed(speed) {
+    this.#video.defaultPlaybackRate = this.#video.playbackRate = speed;
+  }
+
   // Play on from where it is, or pause.
   toggle() {
     if (!this.#video.paused) return this.#video.pause();
@@ -91,6 +100,7 @@ kernelPlayer.Film = class {
     await this.#whileWaiting(async () => {
       await this.#settled();
       if (!playing) this.#video.pause();
+      this.#start = frame;
       this.#end = end;
       this.#video.currentTime = (frame + 0.5) / this.#fps;
       if (playing) await this.#video.play();
@@ -140,7 +150,11 @@ kernelPlayer.Film = class {
   #stopAtEnd() {
     const last = (this.#end - 0.5) / this.#fps;
     if (this.#end === null || this.#video.paused || this.#video.currentTime < last) return;
-    this.#video.pause();
-    this.#video.currentTime = last;
+    if (this.looping) {
+      this.#video.currentTime = (this.#start + 0.5) / this.#fps;
+    } else {
+      this.#video.pause();
+      this.#video.currentTime = last;
+    }
   }
 };

@@ -2,7 +2,7 @@
 
 (() => {
   const DIGITS = 3;
-  const LARGEST_TABLE = { rows: 8, columns: 8 }; // beyond it, a heat map
+  const LARGEST_TABLE = { rows: 12, columns: 8 }; // beyond it, a heat map
   const waiting = new Map();
   const asked = new Map();
 
@@ -26,41 +26,53 @@
     return asked.get(recording);
   };
 
-  const decode = ([rows, columns, base64]) => {
+  const decode = ([rows, columns, base64], notWritten) => {
     const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
-    return { rows, columns, values: new Float32Array(bytes.buffer) };
+    return {
+      rows,
+      columns,
+      values: new Float32Array(bytes.buffer),
+      bits: new Uint32Array(bytes.buffer),
+      notWritten,
+    };
   };
 
-  // What each place held before and holds after the step `id`, and the traffic up to it.
-  const stateAt = (data, ids, id) => {
-    const state = { before: {}, after: {}, acted: new Set(), now: {}, sofar: {}, total: {} };
-    let reached = false;
+  // For each step of the block that `id` belongs to: what every place held before and after it, and the traffic.
+  const statesOf = (data, ids, id) => {
+    let states = new Map();
+    let state = { after: {}, sofar: {}, launch: 0, rows: {} };
     for (const each of ids) {
-      const step = data.steps[each];
-      if (step && !reached) {
-        state.before = step.fresh ? {} : { ...state.after };
-        state.after = { ...state.before };
-        for (const [name, held] of Object.entries({ ...step.sram, ...step.hbm }))
-          state.after[name] = decode(held);
-        state.acted = new Set([...Object.keys(step.sram), ...(step.fresh ? [] : Object.keys(step.hbm))]);
-        state.now = step.traffic;
-        add(state.sofar, step.traffic);
-      } else if (!reached) {
-        state.before = state.after;
-        state.acted = new Set();
-        state.now = {};
+      const step = data.steps[each] ?? {};
+      if (step.launch !== undefined) {
+        if (states.has(id)) break; // the next block
+        states = new Map();
+        state = { after: decoded(data, step.start), sofar: {}, launch: step.launch, rows: {} };
       }
-      if (step) add(state.total, step.traffic);
-      reached ||= each === id;
+      const changes = { ...step.sram, ...step.hbm };
+      state = {
+        launch: state.launch,
+        rows: { ...state.rows, ...step.rows },
+        before: state.after,
+        after: { ...state.after, ...decoded(data, changes) },
+        acted: new Set(Object.keys(changes)),
+        now: step.traffic ?? {},
+        sofar: sum(state.sofar, step.traffic ?? {}),
+      };
+      states.set(each, state);
     }
-    return state;
+    return states;
   };
 
-  const add = (sums, traffic) => {
+  const decoded = (data, changes) =>
+    Object.fromEntries(Object.entries(changes).map(([name, held]) => [name, decode(held, data.notWritten)]));
+
+  const sum = (sums, traffic) => {
+    const total = { ...sums };
     for (const [name, [reads, writes]] of Object.entries(traffic)) {
-      const sum = sums[name] ?? [0, 0];
-      sums[name] = [sum[0] + reads, sum[1] + writes];
+      const [before, stored] = total[name] ?? [0, 0];
+      total[name] = [before + reads, stored + writes];
     }
+    return total;
   };
 
   const make = (tag, properties, ...children) => {
@@ -68,6 +80,10 @@
     element.append(...children);
     return element;
   };
+
+  // `held.values[at]`; "·" where nothing was written yet: those bits are what the run put there beforehand.
+  const cellText = (held, at, digits) =>
+    held.bits[at] === held.notWritten ? "·" : written(held.values[at], digits);
 
   const written = (value, digits) => {
     if (!Number.isFinite(value)) return value > 0 ? "∞" : value < 0 ? "−∞" : "NaN";
@@ -98,10 +114,10 @@
       const cells = make("tr");
       for (let column = 0; column < after.columns; column++) {
         const at = row * after.columns + column;
-        const cell = make("td", {}, make("span", { className: "value" }, written(after.values[at], digits)));
-        if (before !== undefined && (!comparable || before.values[at] !== after.values[at])) {
+        const cell = make("td", {}, make("span", { className: "value" }, cellText(after, at, digits)));
+        if (before !== undefined && (!comparable || before.bits[at] !== after.bits[at])) {
           cell.classList.add("changed");
-          if (comparable) cell.prepend(make("del", {}, written(before.values[at], digits)));
+          if (comparable) cell.prepend(make("del", {}, cellText(before, at, digits)));
         }
         cells.append(cell);
       }
@@ -110,11 +126,40 @@
     return make("table", { className: "numbers" }, body);
   };
 
+  // The numbers as NumPy writes them, with the digits that tell two of them apart.
+  const asNumpy = ({ rows, columns, values, bits, notWritten }) => {
+    const text = (at) => {
+      const value = values[at];
+      if (bits[at] === notWritten || Number.isNaN(value)) return "np.nan";
+      return Number.isFinite(value) ? String(Number(value.toPrecision(9))) : value > 0 ? "np.inf" : "-np.inf";
+    };
+    const line = (row) =>
+      Array.from({ length: columns }, (_, column) => text(row * columns + column)).join(", ");
+    const lines = Array.from({ length: rows }, (_, row) => `[${line(row)}]`);
+    return `np.array([${lines.join(", ")}], dtype=np.float32)`;
+  };
+
+  const copyButton = (held) => {
+    const button = make("button", { type: "button", className: "copy" }, "copy as NumPy");
+    button.addEventListener("click", async () => {
+      const lines = Object.entries(held).map(([name, values]) => `${name} = ${asNumpy(values)}`);
+      try {
+        await navigator.clipboard.writeText(`${lines.join("\n")}\n`);
+        button.textContent = "copied";
+      } catch {
+        button.textContent = "the browser does not allow it";
+      }
+    });
+    return button;
+  };
+
   // One pixel for each number: the slot's colour for what is above zero, gray for what is below, by size.
   const heatMap = ({ rows, columns, values }, name) => {
     const finite = [...values].filter(Number.isFinite);
     const largest = Math.max(...finite.map(Math.abs), 1e-30);
-    const range = `${written(Math.min(...finite), DIGITS)} to ${written(Math.max(...finite), DIGITS)}`;
+    const range = finite.length
+      ? `${written(Math.min(...finite), DIGITS)} to ${written(Math.max(...finite), DIGITS)}`
+      : "nothing written yet";
     const canvas = make("canvas", { width: columns, height: rows, role: "img" });
     canvas.setAttribute("aria-label", `${name}: ${rows} × ${columns} numbers, ${range}`);
     canvas.style.setProperty("--rows", rows);
@@ -161,27 +206,27 @@
   };
 
   const drawSnapshot = (panel, data, state) => {
-    const group = (memory, says) => {
-      const cards = data.places
-        .filter((place) => place.memory === memory)
-        .map((place) => [place, slot(place, state)]);
-      const shown = cards
-        .filter(([place]) => memory === "SRAM" || state.after[place.name])
-        .map(([, card]) => card);
-      const slots = make("div", { className: "slots" }, ...shown);
-      return shown.length
-        ? [make("p", { className: "title" }, memory, make("small", {}, ` ${says}`)), slots]
+    const group = (memory, says, places) =>
+      places.length
+        ? [
+            make("p", { className: "title" }, memory, make("small", {}, ` ${says}`)),
+            make("div", { className: "slots" }, ...places.map((place) => slot(place, state))),
+          ]
         : [];
-    };
     panel.replaceChildren(
-      ...group("SRAM", "after this step; ● filled or changed by it"),
-      ...group("HBM", "what this block has left there; ● written by it"),
+      copyButton(state.after),
+      ...group("SRAM", "after this step; ● filled or changed by it", data.slots[state.launch]),
+      ...group(
+        "HBM",
+        "as this block sees it; ● written by this step; · not written by it yet",
+        data.arrays.filter(({ name }) => state.after[name]),
+      ),
     );
   };
 
   const drawTraffic = (panel, data, state) => {
     const count = (number) => (number ? number.toLocaleString("en").replaceAll(",", "\u202f") : "·");
-    const sum = (traffic, direction) =>
+    const all = (traffic, direction) =>
       Object.values(traffic).reduce((total, both) => total + both[direction], 0);
     const row = (name, now, sofar, total) => {
       const cells = [now[0], now[1], sofar[0], sofar[1], total[0], total[1]].map((number) =>
@@ -189,8 +234,8 @@
       );
       return make("tr", {}, make("th", { scope: "row" }, name), ...cells);
     };
-    const rows = data.places
-      .filter((place) => place.memory === "HBM")
+    const rows = data.arrays
+      .filter(({ name }) => state.total[name])
       .map(({ name, symbol }) => {
         const none = [0, 0];
         const line = row(name, state.now[name] ?? none, state.sofar[name] ?? none, state.total[name] ?? none);
@@ -198,7 +243,7 @@
         if (state.now[name]) line.classList.add("acted");
         return line;
       });
-    const both = (traffic) => [sum(traffic, 0), sum(traffic, 1)];
+    const both = (traffic) => [all(traffic, 0), all(traffic, 1)];
     rows.push(row("all", both(state.now), both(state.sofar), both(state.total)));
     const heads = ["this step", "so far", "whole block"].map((text) =>
       make("th", { colSpan: 2, scope: "colgroup" }, text),
@@ -224,9 +269,12 @@
   };
 
   // Draw the step `id` of the film whose steps are `ids`, in order.
-  kernelPlayer.drawStep = (snapshot, traffic, data, ids, id) => {
-    const state = stateAt(data, ids, id);
+  kernelPlayer.drawStep = (snapshot, traffic, row, data, ids, id) => {
+    const states = statesOf(data, ids, id);
+    const state = states.get(id);
+    const steps = [...states.keys()];
     drawSnapshot(snapshot, data, state);
-    drawTraffic(traffic, data, state);
+    drawTraffic(traffic, data, { ...state, total: states.get(steps.at(-1)).sofar });
+    kernelPlayer.drawRow(row, data, steps, id, states);
   };
 })();

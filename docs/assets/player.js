@@ -4,6 +4,23 @@
   const stillness = matchMedia("(prefers-reduced-motion: reduce)");
   const themeOf = () => (document.body.dataset.mdColorScheme === "slate" ? "dark" : "light");
 
+  // What a reader chose, kept for the next visit; nothing where the browser keeps nothing.
+  kernelPlayer.kept = {
+    get: (name) => {
+      try {
+        return localStorage.getItem(`kernel-player-${name}`);
+      } catch {
+        return null;
+      }
+    },
+    set: (name, value) => {
+      try {
+        localStorage.setItem(`kernel-player-${name}`, value);
+      } catch {}
+    },
+  };
+  const { kept } = kernelPlayer;
+
   const scrollTo = (pane, element) => {
     const [outer, inner] = [pane.getBoundingClientRect(), element.getBoundingClientRect()];
     if (inner.top < outer.top || inner.bottom > outer.bottom) {
@@ -26,6 +43,7 @@
         first: Number(button.dataset.firstFrame),
         frames: Number(button.dataset.frames),
         section: button.dataset.section,
+        block: button.dataset.block,
         loop: button.dataset.loop,
         label: button.textContent,
         caption: button.dataset.caption,
@@ -38,16 +56,23 @@
       this.#film.addTracks(this.#steps);
       this.#listen(video);
       figure.classList.add("live");
-      for (const button of figure.querySelectorAll("button")) button.disabled = false;
+      for (const control of figure.querySelectorAll("button, select")) control.disabled = false;
+      this.#setSpeed(kept.get("speed") ?? "1");
+      this.#showCode("kernel");
+      kernelPlayer.movable?.(figure);
       // From here on the address moves the film, so it must not scroll the page to an entry of the list.
       for (const { button } of this.#steps) button.parentElement.removeAttribute("id");
-      this.#mark(0);
+      const last = this.#steps.findIndex((step) => step.id === kept.get(figure.dataset.recording));
+      this.#mark(Math.max(0, last));
       if (this.named >= 0) this.open(this.named);
     }
 
     // Load film and snapshots; called when the reader comes near.
     load() {
-      this.#film.load(themeOf());
+      const ready = this.#film.load(themeOf());
+      // Where the reader was last time, unless a step is on its way already.
+      if (!this.#snapshots && this.#current > 0)
+        ready.then(() => this.#film.show(this.#steps[this.#current].first));
       const { recording, films } = this.#figure.dataset;
       this.#snapshots ??= kernelPlayer.snapshots(recording, `${films}/snapshots.js`).then((data) => {
         this.#snapshots = data;
@@ -68,8 +93,8 @@
 
     // Open at the step `index`, still.
     open(index) {
-      this.load();
       this.#mark(index);
+      this.load();
       this.#film.show(this.#steps[index].first);
       this.#figure.scrollIntoView();
     }
@@ -102,8 +127,25 @@
           this.load();
           this.#film.toggle();
         },
+        loop: () => {
+          this.#film.looping = !this.#film.looping;
+          figure.querySelector('[data-do="loop"]').setAttribute("aria-pressed", this.#film.looping);
+          if (this.#film.looping) this.pick(this.#current);
+        },
+        help: () => {
+          const help = figure.querySelector(".help");
+          help.hidden = !help.hidden;
+          figure.querySelector('[data-do="help"]').setAttribute("aria-expanded", !help.hidden);
+        },
       };
+      for (const button of figure.querySelectorAll('[data-do="loop"]'))
+        button.setAttribute("aria-pressed", false);
+      for (const button of figure.querySelectorAll('[data-do="help"]'))
+        button.setAttribute("aria-expanded", false);
       const keys = {
+        " ": actions["play-on"],
+        "?": actions.help,
+        l: actions.loop,
         ArrowLeft: actions.previous,
         ArrowRight: actions.next,
         Home: () => this.pick(0),
@@ -112,15 +154,27 @@
       figure.addEventListener("click", ({ target }) => {
         const button = target.closest("button");
         if (button?.dataset.step) this.pick(this.#steps.findIndex((step) => step.button === button));
-        else if (button) actions[button.dataset.do]();
+        else if (button?.dataset.do) actions[button.dataset.do]();
+        else if (button?.dataset.code) this.#showCode(button.dataset.code);
       });
-      // Before the video's own keys; the code keeps its own, to scroll.
+      figure.querySelector("select").addEventListener("change", ({ target }) => this.#setSpeed(target.value));
+      for (const type of ["pointerover", "focusin"]) {
+        figure.addEventListener(type, ({ target }) => {
+          const term = target.closest?.(".formulas [class*='term-'], .slot");
+          this.#light(/term-\w+/.exec(term?.className)?.[0]);
+        });
+      }
+      figure.addEventListener("pointerleave", () => this.#light());
+      for (let step = 1; step < 10; step++) keys[step] = () => this.pick(step);
+      // Before the video's own keys; what scrolls, chooses or is pressed keeps its own.
       figure.addEventListener(
         "keydown",
         (event) => {
           const action = keys[event.key];
-          if (!action || event.ctrlKey || event.altKey || event.metaKey || event.shiftKey) return;
-          if (event.target.closest("pre")) return;
+          if (!action || event.ctrlKey || event.altKey || event.metaKey) return;
+          if (event.shiftKey && event.key !== "?") return;
+          if (event.target.closest("pre, select, .grip")) return;
+          if (event.key === " " && event.target.closest("button, summary")) return;
           event.preventDefault();
           action();
         },
@@ -136,16 +190,41 @@
       }
     }
 
+    #setSpeed(speed) {
+      this.#film.speed = Number(speed);
+      this.#figure.querySelector("select").value = speed;
+      kept.set("speed", speed);
+    }
+
+    // Show the kernel's source, or the Python that launches it.
+    #showCode(which) {
+      const code = this.#figure.querySelector(".code");
+      code.dataset.shown = which;
+      for (const tab of code.querySelectorAll("[data-code]")) {
+        tab.setAttribute("aria-pressed", tab.dataset.code === which);
+      }
+    }
+
+    // Light what has the class `term`, in the formulas and among the slots; without one, nothing.
+    #light(term) {
+      for (const lit of this.#figure.querySelectorAll(".lit")) lit.classList.remove("lit");
+      if (!term) return;
+      for (const place of this.#figure.querySelectorAll(`.formulas .${term}, .slot.${term}`))
+        place.classList.add("lit");
+    }
+
     // Make `index` the step that list, code, snapshot and traffic show.
     #mark(index) {
       if (index === this.#current || index < 0) return;
-      this.#current = index;
       const step = this.#steps[index];
+      if (this.#current >= 0) kept.set(this.#figure.dataset.recording, step.id);
+      this.#current = index;
       for (const { button } of this.#steps) {
         button.toggleAttribute("aria-current", false);
         if (button === step.button) button.setAttribute("aria-current", "step");
       }
       this.#figure.querySelector(".caption").textContent = step.caption;
+      this.#figure.querySelector(".block").textContent = step.block;
       for (const loop of this.#figure.querySelectorAll(".loop")) loop.textContent = step.loop;
       scrollTo(this.#figure.querySelector(".list"), step.button);
       this.#markLines(step.section);
@@ -161,6 +240,9 @@
           marked.push(line);
         }
       }
+      for (const part of this.#figure.querySelectorAll('.formulas [class*="of-"]')) {
+        part.classList.toggle("active", part.classList.contains(`of-${section}`));
+      }
       const span = this.#figure.querySelector(".code .span");
       span.textContent = marked.length ? `lines ${marked[0].dataset.line}–${marked.at(-1).dataset.line}` : "";
       if (marked.length) {
@@ -174,7 +256,14 @@
       if (!this.#snapshots?.steps) return;
       const panel = (name) => this.#figure.querySelector(`.${name}`);
       const ids = this.#steps.map((step) => step.id);
-      kernelPlayer.drawStep(panel("snapshot"), panel("traffic"), this.#snapshots, ids, ids[this.#current]);
+      kernelPlayer.drawStep(
+        panel("snapshot"),
+        panel("traffic"),
+        panel("row"),
+        this.#snapshots,
+        ids,
+        ids[this.#current],
+      );
     }
   }
 

@@ -1,4 +1,7 @@
-"""The carries before and after one update, `/// carries | fa1` with `at: {j: 1, i: 0}`: a table from the trace."""
+"""The carries before and after one update, `/// carries | fa1` with `at: {j: 1, i: 0}`: a table from the trace.
+
+`block: [1, 0, 0]` and `launch: 1` choose another block than the recording's first.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,31 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any, ClassVar
 
+from pymdownx.blocks.block import type_integer
+
 import kernels
 from docs.blocks.html_block import HtmlBlock, HtmlBlockExtension
 from docs.blocks.step_list import shown_steps
 from docs.film import load_film
 from docs.numbers import written
 from kernels.layout import Update
-from kernels.trace import Array, Step, Trace
+from kernels.trace import Array, Block, Step, Trace
 
 
 class Carries(HtmlBlock):
-    """`/// carries | RECORDING`, with the option `at`: the loop values."""
+    """`/// carries | RECORDING`, with the options `at` (the loop values), `block` and `launch`."""
 
     NAME = "carries"
-    OPTIONS: ClassVar = {"at": [{}, dict]}
+    OPTIONS: ClassVar = {"at": [{}, dict], "block": [[0, 0, 0], list], "launch": [0, type_integer]}
 
     def attributes(self) -> dict[str, str]:
         return {"class": "carries"}
 
     def html(self) -> str:
-        """The table, for the first block of the recording, and a link to its step in the player."""
+        """The table, and a link to its step in the player if the film shows that block."""
         trace, film = kernels.recorded(self.argument), load_film(self.argument, self.films)
-        before, after = update_at(trace, self.options["at"])
+        x, y, z = self.options["block"]
+        before, after = update_at(trace, self.options["at"], (x, y, z), self.options["launch"])
         links = "".join(
             f'<p><a href="#{film.recording}-{shown.id}">Play this update</a></p>'
             for shown, step in shown_steps(film, trace)
@@ -36,10 +42,11 @@ class Carries(HtmlBlock):
         return carries_table(trace, before, after) + links
 
 
-def update_at(trace: Trace, loop: Mapping[str, int]) -> tuple[Step, Step]:
-    """The step before the update at `loop` in the first block, and the update; LookupError if there is none."""
-    steps = trace.steps_of(trace.steps[0].block)
-    for before, step in pairwise(steps):
+def update_at(
+    trace: Trace, loop: Mapping[str, int], block: Block = (0, 0, 0), launch: int = 0
+) -> tuple[Step, Step]:
+    """The step before the update at `loop` in a block, and the update; LookupError if there is none."""
+    for before, step in pairwise(trace.steps_of(block, launch)):
         if dict(step.loop) == dict(loop) and updated(step):
             return before, step
     raise LookupError(f"the recording of {trace.kernel} has no update at {dict(loop)}")

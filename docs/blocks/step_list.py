@@ -1,4 +1,4 @@
-"""The step list of a player: one button for each step of the film, folded by the loops the step stands in."""
+"""The step list of a player: one button for each step of the film, folded by its block and its loops."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from html import escape
 from itertools import groupby
 
-from docs.film import Film, FilmStep
+from docs.film import Film, FilmStep, traced_step
 from kernels.trace import Step, Trace
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """A step of the film, the folds it lies in (outermost first), its section of the code and its loop values."""
+    """A step of the film, the folds it lies in (outermost first), its section of the code and where it stands."""
 
     step: FilmStep
     folds: tuple[str, ...]
     section: str
+    block: str
     loop: str
 
 
 def step_list(film: Film, trace: Trace) -> str:
     """The steps of `film` as an `<ol class="steps">`."""
     blocks = {(step.launch, step.block) for _, step in shown_steps(film, trace)}
-    several_launches = len({launch for launch, _ in blocks}) > 1
-    entries = [_entry(step, trace, several_launches, len(blocks) > 1) for step in film.steps]
+    entries = [_entry(film, step, trace, len(blocks) > 1) for step in film.steps]
     return f'<ol class="steps">{_items(entries, film.recording, 0)}</ol>'
 
 
@@ -39,16 +39,27 @@ def loop_values(step: Step) -> str:
     return ", ".join(f"{name} = {value}" for name, value in step.loop.items())
 
 
-def _entry(step: FilmStep, trace: Trace, several_launches: bool, several_blocks: bool) -> _Entry:
-    if step.trace_step is None:
-        return _Entry(step, (), "", "")
-    traced = trace.steps[step.trace_step]
-    folds = [f"{name} = {value}" for name, value in traced.loop.items()]
-    if several_blocks:
-        folds.insert(0, "block " + ", ".join(map(str, traced.block)))
-    if several_launches:
-        folds.insert(0, trace.launch_of(traced).function)
-    return _Entry(step, tuple(folds), traced.name, loop_values(traced))
+def block_name(trace: Trace, step: Step) -> str:
+    """Which block a step belongs to: `block 2 of 6`, with its launch if there are several, and its `blockIdx`."""
+    launch = trace.launch_of(step)
+    (x, y, z), (width, height, depth) = step.block, launch.grid
+    count, number = width * height * depth, x + width * (y + height * z)
+    axes = max((axis for axis, size in enumerate(launch.grid, start=1) if size > 1), default=1)
+    index = ", ".join(map(str, step.block[:axes]))
+    where = f"{launch.function}: " if len(trace.layout.launches) > 1 else ""
+    return f"{where}block {number + 1} of {count}, blockIdx ({index})"
+
+
+def _entry(film: Film, shown: FilmStep, trace: Trace, several_blocks: bool) -> _Entry:
+    step = traced_step(film, trace, shown)
+    if step is None:
+        return _Entry(shown, (), "", "", "")
+    block = block_name(trace, step) if several_blocks else ""
+    folds = (block,) if block else ()
+    if shown.trace_step is None:
+        return _Entry(shown, folds, "", block, "")
+    loops = tuple(f"{name} = {value}" for name, value in step.loop.items())
+    return _Entry(shown, folds + loops, step.name, block, loop_values(step))
 
 
 def _items(entries: Sequence[_Entry], recording: str, depth: int) -> str:
@@ -74,6 +85,7 @@ def _button(entry: _Entry, recording: str) -> str:
         "first-frame": step.first_frame,
         "frames": step.frames,
         "section": entry.section,
+        "block": entry.block,
         "loop": entry.loop,
         "caption": step.caption,
     }

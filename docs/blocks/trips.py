@@ -1,7 +1,8 @@
 """Trips across HBM, `/// trips | fa1`: what each array was read and written, as formula and as the trace counted it.
 
-The options `read` and `written` say how often each array should cross: a number, or a size of the run
-(`Q: Tc`). The build fails if the trace counted anything else, so the page cannot state it.
+The options `read` and `written` say how often each array should cross: a number, a size of the run (`Q: Tc`), or
+`part of Tr` where it is less. The build fails if the trace counted anything else, or anything but
+what the kernel's own formula says, so the page cannot state it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from docs.blocks.html_block import HtmlBlock, HtmlBlockExtension
 from docs.numbers import counted
 from docs.sizes import sizes_of
 from kernels.layout import ArrayLayout
+from kernels.registry import find_kernel
 from kernels.trace import Trace
 
 Times = Mapping[str, int | str]
+COUNTED = "part of "
 SUMMED = ("reads", "writes", "bytes_read", "bytes_written", "transfers")
 
 
@@ -42,6 +45,7 @@ class Trips(HtmlBlock):
 def trips_table(trace: Trace, read: Times, written: Times) -> str:
     """A row for each array that crossed; TripsError if a count is not times × elements."""
     sizes, totals = sizes_of(trace), trace.traffic
+    check_formula(trace)
     rows = []
     for array in trace.layout.arrays:
         total = totals[array.name]
@@ -60,12 +64,26 @@ def trips_table(trace: Trace, read: Times, written: Times) -> str:
     head = "".join(
         f'<th scope="col">{name}</th>' for name in ("array", "elements", "read", "written", "transfers")
     )
-    names = dict.fromkeys(times for times in (*read.values(), *written.values()) if isinstance(times, str))
+    names = dict.fromkeys(
+        times.removeprefix(COUNTED) for times in (*read.values(), *written.values()) if isinstance(times, str)
+    )
     caption = ", ".join(f"{name} = {sizes[name]}" for name in names)
     return (
         f'<table class="numbers"><caption>{caption}</caption><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody><tfoot>{foot}</tfoot></table>"
     )
+
+
+def check_formula(trace: Trace) -> None:
+    """Raise TripsError unless `trace` counted for each array what its kernel's formula says."""
+    params = {name: int(value) for name, value in trace.params.items()}
+    formula = find_kernel(trace.kernel).traffic(params)
+    for name, total in trace.traffic.items():
+        if formula[name] != (total.reads, total.writes):
+            raise TripsError(
+                f"by the formula of {trace.kernel}, {formula[name]} elements of {name} are read and written; "
+                f"the trace counted {(total.reads, total.writes)}"
+            )
 
 
 def _size(array: ArrayLayout) -> str:
@@ -74,6 +92,11 @@ def _size(array: ArrayLayout) -> str:
 
 def _trips(array: ArrayLayout, times: int | str, sizes: Mapping[str, int], count: int, verb: str) -> str:
     elements = math.prod(array.shape)
+    if isinstance(times, str) and times.startswith(COUNTED):
+        whole = times.removeprefix(COUNTED)
+        return (
+            f"of {whole} × {counted(elements)} = {counted(elements * sizes[whole])}: <b>{counted(count)}</b>"
+        )
     turns = sizes[times] if isinstance(times, str) else times
     if count != elements * turns:
         raise TripsError(

@@ -38,6 +38,10 @@ class Backend(Protocol):
         """The most bytes of shared memory a block may ask for."""
         ...
 
+    def room(self) -> int:
+        """The most bytes that a run may record."""
+        ...
+
     def run(self, job: Job) -> dict[str, npt.NDArray[np.float32]]:
         """Run all launches without tracing; the output arrays."""
         ...

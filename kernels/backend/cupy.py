@@ -14,10 +14,11 @@ import numpy.typing as npt
 from kernels.backend import Machine
 from kernels.errors import BackendError
 from kernels.job import Job
+from kernels.memory import available
 from kernels.recording import FAULT, RawLaunch, check_fault, config, record_shape
-from kernels.source import function, layout_checks, parameter_types, plain_source, traced_call, traced_source
+from kernels.source import function, layout_checks, parameter_types, traced_call, whole_source
 
-_OPTIONS = ("--std=c++17",)
+_OPTIONS = ("--std=c++17", "--generate-line-info")  # so that a sanitizer or a profiler can name the line
 
 
 def open_backend() -> Cupy:
@@ -41,13 +42,13 @@ def open_backend() -> Cupy:
 
 def entry_source(job: Job) -> str:
     """The traced kernel with an entry point ``kim_trace_<launch>`` for each of its launches."""
-    text = [traced_source(job.kernel, "cuda.cuh")]
+    text = [whole_source(job.kernel, "cuda.cuh", traced=True)]
     for launch in range(len(job.layout.launches)):
         parameters = [f"{kind} p{n}" for n, kind in enumerate(parameter_types(job, launch))]
         text += [
             layout_checks(job, launch, str(launch)),
             f'extern "C" __global__ void __launch_bounds__({job.layout.launches[launch].threads}) '
-            f"kim_trace_{launch}({', '.join(parameters)}, const kim::Config* config) {{",
+            f"kim_trace_{launch}({', '.join(parameters)}, const __grid_constant__ kim::Config config) {{",
             f"    kim::Tracer tracer(config);\n    {traced_call(job, launch)};\n}}",
         ]
     return "\n".join(text)
@@ -78,12 +79,19 @@ class Cupy:
         attributes: Mapping[str, int] = self._cupy.cuda.Device().attributes
         return attributes["MaxSharedMemoryPerBlockOptin"]
 
+    def room(self) -> int:
+        """Bytes that a run may record: what the GPU has free, or a third of what the host has."""
+        free, _ = self._cupy.cuda.runtime.memGetInfo()
+        return min(int(free), available() // 3)
+
     def run(self, job: Job) -> dict[str, npt.NDArray[np.float32]]:
         """Run all launches without tracing; the output arrays."""
         names = [function(job, launch) for launch in range(len(job.layout.launches))]
         with self._errors(job):
             module = self._cupy.RawModule(
-                code=plain_source(job.kernel, "cuda.cuh"), options=_OPTIONS, name_expressions=names
+                code=whole_source(job.kernel, "cuda.cuh", traced=False),
+                options=_OPTIONS,
+                name_expressions=names,
             )
             memory = self._memory(job)
             for launch, name in enumerate(names):
@@ -99,16 +107,16 @@ class Cupy:
             memory = self._memory(job)
             for number, layout in enumerate(job.layout.launches):
                 shape = record_shape(job, layout)
-                records = cupy.zeros((shape.blocks, shape.capacity, shape.words), np.uint32)
-                counts = cupy.zeros(shape.blocks, np.int32)
-                fault = cupy.zeros(FAULT.itemsize, np.uint8)
+                records, slots = cupy.zeros(shape.records, np.uint32), cupy.zeros(shape.slots, np.uint32)
+                counts, fault = cupy.zeros(len(records), np.int32), cupy.zeros(FAULT.itemsize, np.uint8)
                 bases = {name: array.data.ptr for name, array in memory.items()}
-                settings = config(job, shape, records.data.ptr, counts.data.ptr, fault.data.ptr, bases)
-                on_device = cupy.asarray(settings.view(np.uint8))
+                written = [array.data.ptr for array in (records, slots, counts, fault)]
+                settings = config(job, shape, written, bases)
                 before = {name: cupy.asnumpy(array) for name, array in memory.items()}
-                self._launch(job, number, module.get_function(f"kim_trace_{number}"), memory, on_device)
+                self._launch(job, number, module.get_function(f"kim_trace_{number}"), memory, settings)
                 check_fault(job, cupy.asnumpy(fault).view(FAULT))
-                raw.append(RawLaunch(cupy.asnumpy(records), cupy.asnumpy(counts), before))
+                left = [cupy.asnumpy(array) for array in (records, slots, counts)]
+                raw.append(RawLaunch(left[0], left[1], left[2], before))
             return raw, self._outputs(job, memory)
 
     def _launch(self, job: Job, launch: int, kernel: Any, memory: Mapping[str, Any], *more: Any) -> None:

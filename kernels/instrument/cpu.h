@@ -13,6 +13,11 @@
 
 #define __global__ static
 #define __device__
+#define KIM_INLINE inline
+
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
 
 struct dim3 {
     unsigned x = 1, y = 1, z = 1;
@@ -38,6 +43,10 @@ inline int atomicMax(int* at, int value) {
 }
 
 namespace kim {
+
+inline bool any_lane(int value) { return value; }
+inline void add(int* to, int value) { atomicAdd(to, value); }
+inline void raise(int* to, int value) { atomicMax(to, value); }
 
 struct Stuck {};  // thrown in every thread once they can no longer all reach a barrier
 
@@ -91,9 +100,9 @@ inline unsigned char* shared_memory;
 template <class Kernel>
 bool launch(dim3 grid, unsigned threads, size_t bytes, Kernel kernel) {
     Barrier pair[2];
-    std::vector<unsigned char> memory(bytes + 16);
+    std::vector<unsigned char> memory(bytes, 0xff);  // NaN in every float, and not a byte too many: both tell on a kernel
     barriers = pair;
-    shared_memory = memory.data() + (16 - reinterpret_cast<uintptr_t>(memory.data()) % 16) % 16;
+    shared_memory = memory.data();
     gridDim = grid;
     blockDim = dim3{threads};
     std::vector<char> finished(threads, 0);

@@ -22,7 +22,8 @@ __device__ inline T& sram() {
 
 namespace kim {
 
-constexpr unsigned poison = 0x7fc5a110u;  // a quiet NaN that no kernel computes: what a slot holds before its first write
+// What a slot holds before its first write: a signalling NaN, which any arithmetic would turn into another one.
+constexpr unsigned poison = 0x7f85a110u;
 constexpr int most_loops = 4;
 constexpr int flipped = 0x7fffffff;  // a minimum is kept as the maximum of (flipped - value), so that 0 means "none yet"
 
@@ -30,6 +31,9 @@ constexpr int flipped = 0x7fffffff;  // a minimum is kept as the maximum of (fli
 struct Array {
     void* base;
     int size, per_head, columns, patch;
+    unsigned magic, shift;  // divide an index by `columns` (Granlund and Montgomery 1994, theorem 4.2)
+
+    __device__ int row(int index) const { return int(static_cast<unsigned long long>(index) * magic >> shift); }
 };
 
 enum FaultKind { no_fault, outside, other_head, patch_too_large, too_many_steps };
@@ -40,128 +44,157 @@ struct Fault {
     long long index;
 };
 
-// Where the steps of a launch go. A record is, in words of 4 bytes: 1 + the step, its loops, Tally words for each
-// array, the SRAM, and for each array its patch. The host zeroes all records before the launch.
+// Where the steps of a launch go: those of `blocks` blocks from `first_block` on, up to `last_step` of each. A record is,
+// in words of 4 bytes: 1 + the step, its loops, two Tallies for each array, and for each array its patch; the host zeroes
+// all records before the launch. From `first_step` on there is the SRAM too, in `slots`.
 struct Config {
-    unsigned* records;
+    unsigned *records, *slots;
     int* steps;  // per block: how many it has left
     Fault* fault;
-    int capacity, record_words, sram_words, arrays;
+    int capacity, first_block, blocks, first_step, last_step;
+    int record_words, slot_words, sram_words;
     Array array[KIM_ARRAYS];
 };
 
-// What one thread did to one array since the last snapshot.
+// The elements of one array that one thread read, or wrote, since the last snapshot: how many, and their range.
 struct Tally {
-    int reads, writes, first_head, last_head;
-    int first_row, last_row, first_column, last_column;          // touched
-    int first_row_w, last_row_w, first_column_w, last_column_w;  // written
+    int count, first, last, first_column, last_column;
 };
 constexpr int tally_words = sizeof(Tally) / 4;
 
 struct Tracer {
-    const Config* config;
+    const Config& config;
     int step = 0;
-    Tally tally[KIM_ARRAYS] = {};
+    int head[KIM_ARRAYS] = {};  // 1 + the one head of each array that this thread may touch
+    Tally tally[KIM_ARRAYS][2] = {};
 
-    __device__ explicit Tracer(const Config* config) : config(config) {}
+    __device__ explicit Tracer(const Config& config) : config(config) {}
 
     __device__ static int block() { return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z); }
 
     __device__ void report(int kind, int array, long long index) {
-        if (atomicCAS(&config->fault->kind, no_fault, kind) != no_fault) return;
-        config->fault->array = array;
-        config->fault->step = step;
-        config->fault->block = block();
-        config->fault->index = index;
+        if (atomicCAS(&config.fault->kind, no_fault, kind) != no_fault) return;
+        config.fault->array = array;
+        config.fault->step = step;
+        config.fault->block = block();
+        config.fault->index = index;
     }
 
     // Counts one access; false if it lies outside the array and must not happen.
-    __device__ bool touch(int id, const void* at, int bytes, bool writes) {
-        const Array& array = config->array[id];
-        const long long index = (static_cast<const char*>(at) - static_cast<const char*>(array.base)) / bytes;
+    template <class T>
+    KIM_INLINE bool touch(int id, const T* at, bool writes) {
+        const Array& array = config.array[id];
+        const long long index = at - static_cast<const T*>(array.base);
         if (index < 0 || index >= array.size) {
             report(outside, id, index);
             return false;
         }
-        const int head = int(index) / array.per_head, rest = int(index) % array.per_head;
-        const int row = rest / array.columns, column = rest % array.columns;
-        Tally& t = tally[id];
-        if (t.last_head && t.last_head != head + 1) report(other_head, id, index);
-        (writes ? t.writes : t.reads)++;
-        t.first_head = max(t.first_head, flipped - head);
-        t.last_head = max(t.last_head, head + 1);
-        t.first_row = max(t.first_row, flipped - row);
-        t.last_row = max(t.last_row, row + 1);
+        const int i = int(index), column = i - array.columns * array.row(i);
+        Tally& t = tally[id][writes];
+        t.count++;
+        t.first = max(t.first, flipped - i);
+        t.last = max(t.last, i + 1);
         t.first_column = max(t.first_column, flipped - column);
         t.last_column = max(t.last_column, column + 1);
-        if (writes) {
-            t.first_row_w = max(t.first_row_w, flipped - row);
-            t.last_row_w = max(t.last_row_w, row + 1);
-            t.first_column_w = max(t.first_column_w, flipped - column);
-            t.last_column_w = max(t.last_column_w, column + 1);
-        }
         return true;
     }
 
-    __device__ void flush(int* words) {
-        for (int id = 0; id < KIM_ARRAYS; id++) {
-            Tally& t = tally[id];
-            if (t.reads | t.writes) {
-                int* out = words + id * tally_words;
-                const int* in = reinterpret_cast<const int*>(&t);
-                atomicAdd(&out[0], in[0]);
-                atomicAdd(&out[1], in[1]);
-                for (int w = 2; w < tally_words; w++)
-                    if (in[w]) atomicMax(&out[w], in[w]);
+    // A block that moves on to another head is at fault, in whatever step.
+    KIM_INLINE void check_head(int id, const Tally& t) {
+        if (!t.count) return;
+        const int per_head = config.array[id].per_head, first = flipped - t.first, last = t.last - 1;
+        if (!head[id]) head[id] = 1 + first / per_head;
+        if (1 + first / per_head != head[id]) report(other_head, id, first);
+        if (1 + last / per_head != head[id]) report(other_head, id, last);
+    }
+
+    // Adds this thread's tallies to those in a record (if there is one), and starts afresh.
+    KIM_INLINE void flush(int* words) {
+#pragma unroll
+        for (int id = 0; id < KIM_ARRAYS; id++)
+#pragma unroll
+            for (int writes = 0; writes < 2; writes++) {
+                Tally& t = tally[id][writes];
+                check_head(id, t);
+                int* out = words + (2 * id + writes) * tally_words;
+                if (words && any_lane(t.count)) {
+                    add(out, t.count);
+                    raise(out + 1, t.first);
+                    raise(out + 2, t.last);
+                    raise(out + 3, t.first_column);
+                    raise(out + 4, t.last_column);
+                }
+                t = Tally{};
             }
-            const int first_head = t.first_head, last_head = t.last_head;
-            t = Tally{};  // the head stays: a block that moves on to another head is at fault in any step
-            t.first_head = first_head;
-            t.last_head = last_head;
-        }
     }
 
     __device__ void snapshot(int name, int j0 = 0, int j1 = 0, int j2 = 0, int j3 = 0) {
         __syncthreads();
-        if (step >= config->capacity) {
-            report(too_many_steps, -1, step);
+        const int number = block() - config.first_block;
+        const bool recorded = number >= 0 && number < config.blocks && step < config.last_step;
+        if (!recorded || step >= config.capacity) {
+            if (step >= config.capacity) report(too_many_steps, -1, step);
+            flush(nullptr);
+            step++;
             return;
         }
-        unsigned* record = config->records + (size_t(block()) * config->capacity + step) * config->record_words;
-        const bool first = threadIdx.x == 0;
-        if (first) {
-            const int head[1 + most_loops] = {name + 1, j0, j1, j2, j3};
-            for (int w = 0; w < 1 + most_loops; w++) record[w] = head[w];
-            config->steps[block()] = step + 1;
+        unsigned* record = config.records + (size_t(number) * config.last_step + step) * config.record_words;
+        if (threadIdx.x == 0) {
+            const int start[1 + most_loops] = {name + 1, j0, j1, j2, j3};
+            for (int w = 0; w < 1 + most_loops; w++) record[w] = start[w];
+            config.steps[number] = step + 1;
         }
         int* tallies = reinterpret_cast<int*>(record + 1 + most_loops);
         flush(tallies);
-
-        unsigned* slots = record + 1 + most_loops + KIM_ARRAYS * tally_words;
-        const unsigned* shared = reinterpret_cast<const unsigned*>(KIM_SHARED);
-        for (int w = threadIdx.x; w < config->sram_words; w += blockDim.x) slots[w] = shared[w];
-
+        if (step >= config.first_step) {
+            const size_t slot = size_t(number) * (config.last_step - config.first_step) + step - config.first_step;
+            copy_sram(config.slots + slot * config.slot_words);
+        }
         __syncthreads();
-        unsigned* patch = slots + config->sram_words;
+        copy_patches(tallies, record + 1 + most_loops + 2 * KIM_ARRAYS * tally_words);
+        step++;
+        __syncthreads();
+    }
+
+    __device__ void copy_sram(unsigned* to) {
+        const int quads = config.sram_words / 4;
+        const uint4* from = reinterpret_cast<const uint4*>(KIM_SHARED);
+#pragma unroll 4
+        for (int q = threadIdx.x; q < quads; q += blockDim.x) reinterpret_cast<uint4*>(to)[q] = from[q];
+        const unsigned* words = reinterpret_cast<const unsigned*>(KIM_SHARED);
+        for (int w = 4 * quads + threadIdx.x; w < config.sram_words; w += blockDim.x) to[w] = words[w];
+    }
+
+    __device__ void copy_patches(const int* tallies, unsigned* patch) {
+        Tally written[KIM_ARRAYS];  // fetched together: one trip to memory, not one for each array
+#pragma unroll
         for (int id = 0; id < KIM_ARRAYS; id++) {
-            const Array& array = config->array[id];
-            const volatile Tally& t = reinterpret_cast<const volatile Tally*>(tallies)[id];
-            if (t.writes) {
-                const int row = flipped - t.first_row_w, rows = t.last_row_w - row;
-                const int column = flipped - t.first_column_w, columns = t.last_column_w - column;
-                const size_t corner = size_t(t.last_head - 1) * array.per_head + size_t(row) * array.columns + column;
+            const volatile int* words = tallies + (2 * id + 1) * tally_words;
+            if (config.array[id].patch) written[id] = Tally{words[0], words[1], words[2], words[3], words[4]};
+        }
+#pragma unroll
+        for (int id = 0; id < KIM_ARRAYS; id++) {
+            const Array& array = config.array[id];
+            const Tally& t = written[id];
+            if (array.patch && t.count) {
+                const int row = array.row(flipped - t.first), rows = array.row(t.last - 1) - row + 1;
+                const int column = flipped - t.first_column, columns = t.last_column - column;
+                const unsigned* from = static_cast<const unsigned*>(array.base) + size_t(row) * array.columns + column;
                 if (rows * columns > array.patch) {
-                    if (first) report(patch_too_large, id, rows * columns);
+                    if (threadIdx.x == 0) report(patch_too_large, id, rows * columns);
+                } else if (columns == array.columns) {
+                    copy(patch, from, rows * columns);
                 } else {
-                    const unsigned* from = static_cast<const unsigned*>(array.base) + corner;
-                    for (int x = threadIdx.x; x < rows * columns; x += blockDim.x)
-                        patch[x] = from[x / columns * array.columns + x % columns];
+                    for (int r = 0; r < rows; r++) copy(patch + r * columns, from + size_t(r) * array.columns, columns);
                 }
             }
             patch += array.patch;
         }
-        step++;
-        __syncthreads();
+    }
+
+    __device__ static void copy(unsigned* __restrict__ to, const unsigned* __restrict__ from, int count) {
+#pragma unroll 8
+        for (int x = threadIdx.x; x < count; x += blockDim.x) to[x] = from[x];
     }
 };
 
@@ -190,9 +223,9 @@ private:
     template <class>
     friend class Hbm;
 
-    __device__ T read() const { return tracer->touch(array, at, sizeof(T), false) ? *at : T(); }
+    __device__ T read() const { return tracer->touch(array, at, false) ? *at : T(); }
     __device__ HbmElement&& write(T value) {
-        if (tracer->touch(array, at, sizeof(T), true)) *at = value;
+        if (tracer->touch(array, at, true)) *at = value;
         return static_cast<HbmElement&&>(*this);
     }
 
@@ -217,19 +250,22 @@ public:
     __device__ Hbm& operator-=(long long n) { at -= n; return *this; }
     __device__ Hbm& operator++() { return *this += 1; }
 
-    T* at;
-    int array;
-    kim::Tracer* tracer;
+    template <class... Loops>
+    __device__ void snapshot(int step, Loops... loops) const { tracer->snapshot(step, loops...); }
 
 private:
     template <class U>
     __device__ U element(const U*) const {  // of a constant array: its value
-        return tracer->touch(array, at, sizeof(U), false) ? *at : U();
+        return tracer->touch(array, at, false) ? *at : U();
     }
     template <class U>
     __device__ HbmElement<U> element(U*) const {
         return HbmElement<U>(at, array, tracer);
     }
+
+    T* at;  // out of reach: what a kernel does with a bare pointer, nothing counts
+    int array;
+    kim::Tracer* tracer;
 };
 
 template <class T>
@@ -241,6 +277,6 @@ __device__ inline T& sram() {
 }
 
 // KIM_HBM names the first Hbm argument of the kernel this stands in; the host defines it before each kernel.
-#define SNAPSHOT(name, ...) KIM_HBM.tracer->snapshot(kim_step::name, ##__VA_ARGS__)
+#define SNAPSHOT(name, ...) KIM_HBM.snapshot(kim_step::name, ##__VA_ARGS__)
 
 #endif

@@ -15,6 +15,18 @@ from tests.docs.conftest import ROOT
 
 PAGE = "flash-attention-1/index.html"
 
+# The page each recording's player stands on.
+PAGES = {
+    "online-softmax": "online-softmax/index.html",
+    "fa1": PAGE,
+    "fa1-n64": PAGE,
+    "fa2": "flash-attention-2/index.html",
+    "fa2-causal": "flash-attention-2/index.html",
+    "fa2-n64": "flash-attention-2/index.html",
+    "flash-decoding": "flash-decoding/index.html",
+    "flash-decoding-n128": "flash-decoding/index.html",
+}
+
 
 def film_of(films: Path, recording: str) -> dict[str, Any]:
     return json.loads((films / recording / "steps.json").read_text())
@@ -53,9 +65,9 @@ def assert_film_is_in(figure: Locator, film: dict[str, Any], step: dict[str, Any
     assert step["first_frame"] <= frame < step["first_frame"] + step["frames"], step["id"]
 
 
-def section_lines(name: str) -> list[int]:
+def section_lines(kernel: str, name: str) -> list[int]:
     """The numbers of the lines between the markers of a section."""
-    lines = (ROOT / "kernels" / "fa1.cu").read_text().splitlines()
+    lines = (ROOT / "kernels" / f"{kernel}.cu").read_text().splitlines()
     start, end = (
         next(n for n, line in enumerate(lines, 1) if f"[{edge}:{name}]" in line) for edge in ("start", "end")
     )
@@ -68,19 +80,21 @@ def marked_lines(figure: Locator) -> list[int]:
     )
 
 
-def shown_slots(figure: Locator) -> dict[str, list[list[str]]]:
-    """Each slot's numbers as written, row by row; no rows while it is empty."""
+def shown_slots(figure: Locator) -> dict[str, list[list[str]] | str]:
+    """Each slot's numbers as written, row by row; no rows while it is empty; what a heat map says of itself."""
     return figure.evaluate(
         """figure => Object.fromEntries([...figure.querySelectorAll('.snapshot .slot')].map(slot => [
             slot.dataset.slot,
-            [...slot.querySelectorAll('tr')].map(row =>
+            slot.querySelector('canvas')?.getAttribute('aria-label') ?? [...slot.querySelectorAll('tr')].map(row =>
                 [...row.querySelectorAll('.value')].map(value => value.textContent)),
         ]))"""
     )
 
 
 def written(value: float, like: str) -> str:
-    """`value` with as many decimals as `like` has."""
+    """`value` with as many decimals as `like` has; a NaN is what HBM held before anything was written there."""
+    if np.isnan(value):
+        return "·"
     if np.isinf(value):
         return "−∞" if value < 0 else "∞"
     digits = len(like.partition(".")[2])
@@ -88,11 +102,18 @@ def written(value: float, like: str) -> str:
     return f"{abs(rounded) if rounded == 0 else rounded}".replace("-", "−")
 
 
-def assert_slot_shows(shown: list[list[str]], held: np.ndarray | None, name: str) -> None:
+def assert_slot_shows(shown: list[list[str]] | str, held: np.ndarray | None, name: str) -> None:
     if held is None:
         assert shown == [], name
         return
     rows = held.reshape(held.shape[0], -1)
+    if isinstance(shown, str):
+        finite = rows[np.isfinite(rows)]
+        says = "nothing written yet"
+        if finite.size:
+            says = " to ".join(written(value, "0.000") for value in (finite.min(), finite.max()))
+        assert shown == f"{name}: {rows.shape[0]} × {rows.shape[1]} numbers, {says}"
+        return
     assert shown == [
         [written(value, text) for value, text in zip(row, texts, strict=True)]
         for row, texts in zip(rows, shown, strict=True)
@@ -101,6 +122,7 @@ def assert_slot_shows(shown: list[list[str]], held: np.ndarray | None, name: str
 
 def assert_snapshot_is(figure: Locator, step: Step) -> None:
     shown = shown_slots(figure)
+    assert set(shown) == {*step.sram, *step.hbm}
     for name in step.sram:
         assert_slot_shows(shown[name], step.held(name), name)
     for name in step.hbm:
@@ -125,4 +147,19 @@ def assert_traffic_is(figure: Locator, trace: Trace, step: Step) -> None:
         expected = [
             sum(getattr(traffic, way) for traffic in g) for g in groups for way in ("reads", "writes")
         ]
-        assert rows[array.name] == expected, array.name
+        assert rows.get(array.name, [0] * 6) == expected, array.name
+
+
+def assert_player_shows(figure: Locator, film: dict[str, Any], trace: Trace, step: dict[str, Any]) -> None:
+    """That film, list, code, snapshot and traffic all show `step`."""
+    assert_film_is_in(figure, film, step)
+    assert figure.locator("button[data-step][aria-current]").get_attribute("data-step") == step["id"]
+    if step["trace_step"] is None:
+        assert marked_lines(figure) == []
+        return
+    traced = trace.steps[step["trace_step"]]
+    assert marked_lines(figure) == section_lines(trace.kernel, traced.name)
+    loop = ", ".join(f"{name} = {value}" for name, value in traced.loop.items())
+    assert figure.locator(".code .loop").text_content() == loop
+    assert_snapshot_is(figure, traced)
+    assert_traffic_is(figure, trace, traced)

@@ -18,6 +18,7 @@ from docs.blocks.player import provenance_line
 from docs.blocks.trips import TripsError, trips_table
 from docs.film import FilmError, load_film
 from docs.numbers import written
+from docs.sizes import FigureError
 from docs.source import listing, source_of
 from tests.docs.conftest import ROOT
 
@@ -105,7 +106,8 @@ def test_a_missing_film_says_how_to_make_it(tmp_path: Path) -> None:
 def test_a_number_in_prose_comes_from_the_recording() -> None:
     html = markdown("[=fa1.Tc] turns", extensions=["docs.blocks.from_trace"])
     assert f">{-(-8 // 4)}</span> turns" in html
-    with pytest.raises(KeyError):
+    assert ">192</span>" in markdown("[=fa1.read.K]", extensions=["docs.blocks.from_trace"])
+    with pytest.raises(FigureError, match="nothing"):
         markdown("[=fa1.nothing]", extensions=["docs.blocks.from_trace"])
 
 

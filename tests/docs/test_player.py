@@ -10,17 +10,18 @@ import kernels
 from tests.docs.conftest import OpenPage
 from tests.docs.reading import (
     PAGE,
+    PAGES,
     assert_film_is_in,
-    assert_snapshot_is,
-    assert_traffic_is,
+    assert_player_shows,
+    assert_slot_shows,
     film_of,
     marked_lines,
     pick,
     player,
     section_lines,
+    shown_slots,
     time_of,
     wait_for_frame,
-    written,
 )
 
 pytestmark = pytest.mark.browser
@@ -40,18 +41,56 @@ def test_each_step_picked_is_the_step_shown(
     assert figure.locator("button[data-step]").count() == len(film["steps"])
     for step in reversed(film["steps"]):
         pick(figure, step)
-        assert_film_is_in(figure, film, step)
-        assert figure.locator("button[aria-current]").get_attribute("data-step") == step["id"]
         assert page.evaluate("location.hash") == f"#fa1-{step['id']}"
-        if step["trace_step"] is not None:
-            traced = trace.steps[step["trace_step"]]
-            assert marked_lines(figure) == section_lines(traced.name)
-            loop = ", ".join(f"{name} = {value}" for name, value in traced.loop.items())
-            assert figure.locator(".code .loop").text_content() == loop
-            assert_snapshot_is(figure, traced)
-            assert_traffic_is(figure, trace, traced)
-        else:
-            assert marked_lines(figure) == []
+        assert_player_shows(figure, film, trace, step)
+
+
+@pytest.mark.parametrize(
+    ("recording", "every"),
+    [
+        ("online-softmax", 1),
+        ("fa2", 1),
+        ("fa2-causal", 1),
+        ("flash-decoding", 1),
+        ("fa1-n64", 17),
+        ("fa2-n64", 5),
+        ("flash-decoding-n128", 5),
+    ],
+)
+def test_each_step_of_every_other_player_too(
+    open_page: OpenPage, films: Path, with_ranges: str, recording: str, every: int
+) -> None:
+    film, trace = film_of(films, recording), kernels.recorded(recording)
+    page = open_page(f"{with_ranges}/{PAGES[recording]}", reduced_motion="reduce")
+    figure = player(page, recording)
+    figure.scroll_into_view_if_needed()
+    figure.locator(".snapshot .slot").first.wait_for()
+    assert figure.locator("button[data-step]").count() == len(film["steps"])
+    for step in film["steps"][::every]:
+        pick(figure, step)
+        assert_player_shows(figure, film, trace, step)
+
+
+@pytest.mark.parametrize("recording", ["fa2", "flash-decoding"])
+def test_a_block_starts_with_empty_slots_and_no_traffic(
+    open_page: OpenPage, films: Path, with_ranges: str, recording: str
+) -> None:
+    film, trace = film_of(films, recording), kernels.recorded(recording)
+    figure = player(open_page(f"{with_ranges}/{PAGES[recording]}", reduced_motion="reduce"), recording)
+    figure.scroll_into_view_if_needed()
+    figure.locator(".snapshot .slot").first.wait_for()
+    openings = [step for step in film["steps"] if step["trace_step"] is None]
+    following = [trace.steps[film["steps"][film["steps"].index(step) + 1]["trace_step"]] for step in openings]
+    assert len(openings) > 1
+    for opening, first in reversed(list(zip(openings, following, strict=True))):
+        pick(figure, opening)
+        shown = shown_slots(figure)
+        assert [shown[name] for name in first.sram] == [[]] * len(first.sram)
+        for name, values in first.hbm.start.items():
+            assert_slot_shows(shown[name], values, name)
+        said = figure.locator(".bar .block").text_content()
+        assert said is not None
+        assert said.endswith(f"({', '.join(map(str, first.block[: said.count(',')]))})")
 
 
 def test_the_film_of_the_theme_is_shown(open_page: OpenPage, origin: str) -> None:
@@ -103,7 +142,9 @@ def test_list_and_code_follow_while_the_film_plays_on(
         (step["first_frame"] + step["frames"] - 2) / film["fps"],
     )
     figure.locator(f'button[data-step="{following["id"]}"][aria-current]').wait_for()
-    assert marked_lines(figure) == section_lines(kernels.recorded("fa1").steps[following["trace_step"]].name)
+    assert marked_lines(figure) == section_lines(
+        "fa1", kernels.recorded("fa1").steps[following["trace_step"]].name
+    )
 
 
 def test_arrow_keys_pick_the_next_and_the_previous_step(
@@ -148,22 +189,6 @@ def test_a_switch_of_theme_keeps_the_place(open_page: OpenPage, films: Path, ori
     wait_for_frame(figure)
     assert time_of(figure) == pytest.approx(before, abs=0.01)
     assert figure.locator("button[aria-current]").get_attribute("data-step") == step["id"]
-
-
-def test_a_heat_map_says_what_it_holds(open_page: OpenPage, films: Path, origin: str) -> None:
-    film, trace = film_of(films, "fa1-n64"), kernels.recorded("fa1-n64")
-    figure = player(open_page(f"{origin}/{PAGE}"), "fa1-n64")
-    figure.scroll_into_view_if_needed()
-    figure.locator(".snapshot .slot").first.wait_for()
-    for step in film["steps"][3::17]:
-        pick(figure, step)
-        assert_film_is_in(figure, film, step)
-        traced = trace.steps[step["trace_step"]]
-        held = traced.held("Sij")
-        assert held is not None
-        label = figure.locator('[data-slot="Sij"] canvas').get_attribute("aria-label")
-        low, high = (written(value, "0.000") for value in (held.min(), held.max()))
-        assert label == f"Sij: {held.shape[0]} × {held.shape[1]} numbers, {low} to {high}"
 
 
 def test_a_link_to_a_step_plays_it(open_page: OpenPage, films: Path, with_ranges: str) -> None:

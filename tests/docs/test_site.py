@@ -10,6 +10,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 import kernels
+from docs.blocks.carries import update_at
+from tests.docs.reading import PAGES
 
 MEDIA = {"src", "poster", "href", "data-films"}
 
@@ -53,7 +55,7 @@ def test_every_address_on_every_page_exists(site: Path) -> None:
 
 
 def test_every_film_is_published_whole(site: Path) -> None:
-    for recording in ("fa1", "fa1-n64"):
+    for recording in PAGES:
         names = {file.name for file in (site / "films" / recording).iterdir()}
         assert names == {"light.mp4", "dark.mp4", "poster-light.webp", "poster-dark.webp", "snapshots.js"}
 
@@ -75,10 +77,10 @@ def test_formulas_use_only_the_fonts_carried(site: Path) -> None:
     assert not classes & set(others.split())
 
 
-@pytest.mark.parametrize("recording", ["fa1", "fa1-n64"])
+@pytest.mark.parametrize("recording", PAGES)
 def test_the_page_says_where_the_trace_came_from(site: Path, recording: str) -> None:
     where = kernels.recorded(recording).provenance
-    html = (site / "flash-attention-1" / "index.html").read_text(encoding="utf-8")
+    html = (site / PAGES[recording]).read_text(encoding="utf-8")
     figure = html.partition(f'data-recording="{recording}"')[2].partition("</figure>")[0]
     for said in (where.device, where.driver, where.recorded_at[:10], where.source_hash[:12]):
         assert said in figure
@@ -90,6 +92,22 @@ def test_words_of_the_page_that_count_are_right() -> None:
     layout = kernels.recorded("fa1").layout
     assert len(layout.launches[0].slots) == 7
     assert [loop.turns for loop in layout.launches[0].loops] == [2, 2]
+
+
+def test_words_of_the_other_pages_that_count_are_right() -> None:
+    """They speak of four slots and three tiles, of eight slots and two tiles, of two launches and three splits."""
+    softmax, fa2, decoding = (kernels.recorded(name) for name in ("online-softmax", "fa2", "flash-decoding"))
+    assert len(softmax.layout.launches[0].slots) == 4
+    assert [loop.turns for loop in softmax.layout.launches[0].loops] == [2, 3]
+    assert len(fa2.layout.launches[0].slots) == 8
+    assert [loop.turns for loop in fa2.layout.launches[0].loops] == [2]
+    assert [[loop.turns for loop in launch.loops] for launch in decoding.layout.launches] == [[6], [3]]
+    assert decoding.params["splits"] == 3
+
+
+def test_the_second_tile_of_online_softmax_moves_the_max() -> None:
+    before, after = update_at(kernels.recorded("online-softmax"), {"pass": 0, "i": 1})
+    assert after.held("m") > before.held("m")
 
 
 def test_each_table_of_the_walk_leads_to_its_step(site: Path) -> None:

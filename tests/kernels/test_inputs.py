@@ -86,11 +86,19 @@ def test_tiles_too_large_for_shared_memory_are_refused_with_the_limit() -> None:
     )
 
 
-def test_a_trace_too_large_is_refused_before_anything_runs() -> None:
-    with pytest.raises(
-        kernels.ParameterError, match=r"a trace of this run takes [\d,]+ bytes; at most 4,294,967,296"
-    ):
+def test_a_trace_larger_than_memory_is_refused_before_anything_runs_with_its_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kernels.backend.cpu.available", lambda: 3 * 10**9)
+    monkeypatch.setattr("kernels.backend.cpu.Cpu.trace", lambda *_: pytest.fail("it ran"))
+    with pytest.raises(kernels.ParameterError) as caught:
         kernels.record("fa1", None, backend="cpu", N=1024, d=64, Br=32, Bc=32, batch_heads=192)
+    words = 5 + 6 * 2 * 5 + 32 * (64 + 1 + 1)  # the step, its tallies, the patches of O, l and m
+    words += 4 * 32 * 64 + 32 * 32 + 2 * 32  # the SRAM
+    assert str(caught.value) == (
+        f"a trace of this run takes {4 * 192 * 32 * (1 + 32 * 4) * words:,} bytes; there is room for 1,000,000,000: "
+        "record a window of it (--blocks 0:1, --steps 0:100), or choose smaller sizes"
+    )
 
 
 def test_an_array_too_long_to_index_is_refused() -> None:

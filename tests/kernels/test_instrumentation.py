@@ -14,7 +14,7 @@ from kernels.backend.cupy import entry_source
 from kernels.errors import BackendError
 from kernels.registry import find_kernel, kernel_names
 from kernels.run import record_job
-from kernels.source import function, plain_source, read_source
+from kernels.source import function, read_source, whole_source
 
 from . import nvrtc
 from .planted import CPU, job_of, planted
@@ -36,15 +36,15 @@ def test_with_tracing_off_the_machine_code_is_that_of_the_bare_kernel(name: str)
     assert not re.search(r"Hbm|sram<|SNAPSHOT", bare)
     constants = "#define INFINITY __int_as_float(0x7f800000)\nextern __shared__ float4 shared[];\n#line 1\n"
     names = [function(job, launch) for launch in range(len(kernel.launches))]
-    ours = plain_source(kernel, "cuda.cuh").replace("kim_shared", "shared")
+    ours = whole_source(kernel, "cuda.cuh", traced=False).replace("kim_shared", "shared")
     assert nvrtc.compile_cubin(ours, *names) == nvrtc.compile_cubin(constants + bare, *names)
 
 
 @needs_nvrtc
 def test_one_more_read_changes_the_machine_code(tmp_path: Path) -> None:
     kernel = planted(tmp_path, "float m_new = mi[r];", "float m_new = mi[r] + K[0];")
-    honest = plain_source(find_kernel("fa1"), "cuda.cuh")
-    changed = plain_source(kernel, "cuda.cuh")
+    honest = whole_source(find_kernel("fa1"), "cuda.cuh", traced=False)
+    changed = whole_source(kernel, "cuda.cuh", traced=False)
     assert nvrtc.compile_cubin(honest, "fa1<4, 4, 4>") != nvrtc.compile_cubin(changed, "fa1<4, 4, 4>")
 
 
