@@ -23,7 +23,11 @@ from docs.snapshots import snapshots_script
 
 NODE_MODULES = Path(__file__).parents[1] / "node_modules"
 
+ASSETS = Path(__file__).parent / "assets"
+PLAYER = ("player-film", "player-snapshots", "player-row", "player-list", "player")  # in the order they run
+
 POSTER_WIDTH = 960
+CARD, CARD_OF = (1200, 630), "fa1"  # the size of the social card in pixels, and the film it shows
 
 # The fonts of KaTeX that the formulas use. Firefox keeps fonts of file:// pages apart, so the style sheet carries them.
 FONTS = ("Main-Regular", "Math-Italic", "Size1-Regular", "Size2-Regular", "Size3-Regular", "Size4-Regular")
@@ -49,6 +53,9 @@ def gather(films: Path, into: Path) -> None:
     for stale in {folder.name for folder in (into / "films").glob("*")} - set(names):
         shutil.rmtree(into / "films" / stale)
     vendor = into / "assets" / "vendor"
+    if CARD_OF in names:
+        _write(vendor / "social-card.png", social_card(load_film(CARD_OF, films)))
+    _write(vendor / "player.js", player_script().encode())
     _write(vendor / "katex.css", katex_css().encode())
     _write(vendor / "iframe-worker.js", (NODE_MODULES / "iframe-worker" / "shim" / "index.js").read_bytes())
 
@@ -76,6 +83,18 @@ def _webp(picture: Image.Image, width: int, quality: int) -> bytes:
     return small.getvalue()
 
 
+def social_card(film: Film) -> bytes:
+    """The picture that stands for the site where an address of it is shared: a film's poster on its own paper."""
+    with Image.open(film.posters[0]) as poster:
+        picture = poster.convert("RGB")
+    picture.thumbnail(CARD)
+    card = Image.new("RGB", CARD, picture.getpixel((0, 0)))
+    card.paste(picture, ((CARD[0] - picture.width) // 2, (CARD[1] - picture.height) // 2))
+    png = io.BytesIO()
+    card.quantize(128).save(png, "PNG", optimize=True)
+    return png.getvalue()
+
+
 def _take_stills(film: Film, folder: Path) -> None:
     """How each step ends, as a picture: the last frame of each, from the light film. Old ones stay if none is older."""
     wanted = {f"{step.id}.webp": step.first_frame + step.frames - 1 for step in film.steps}
@@ -96,6 +115,13 @@ def _take_stills(film: Film, folder: Path) -> None:
                         _webp(Image.fromarray(frame.to_ndarray(format="rgb24")), STILL_WIDTH, quality=50),
                     )
                     break
+
+
+def player_script() -> str:
+    """The scripts of the player as one, without indentation and lines that are only comments."""
+    text = "\n".join((ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in PLAYER)
+    lines = (line.strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//")) + "\n"
 
 
 def katex_css() -> str:

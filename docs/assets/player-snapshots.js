@@ -37,16 +37,16 @@
     };
   };
 
-  // For each step of the block that `id` belongs to: what every place held before and after it, and the traffic.
+  // For each step of the block that `id` belongs to: what every place held before and after it.
   const statesOf = (data, ids, id) => {
     let states = new Map();
-    let state = { after: {}, sofar: {}, launch: 0, rows: {} };
+    let state = { after: {}, launch: 0, rows: {} };
     for (const each of ids) {
       const step = data.steps[each] ?? {};
       if (step.launch !== undefined) {
         if (states.has(id)) break; // the next block
         states = new Map();
-        state = { after: decoded(data, step.start), sofar: {}, launch: step.launch, rows: {} };
+        state = { after: decoded(data, step.start), launch: step.launch, rows: {} };
       }
       const changes = { ...step.sram, ...step.hbm };
       state = {
@@ -55,8 +55,6 @@
         before: state.after,
         after: { ...state.after, ...decoded(data, changes) },
         acted: new Set(Object.keys(changes)),
-        now: step.traffic ?? {},
-        sofar: sum(state.sofar, step.traffic ?? {}),
       };
       states.set(each, state);
     }
@@ -66,13 +64,25 @@
   const decoded = (data, changes) =>
     Object.fromEntries(Object.entries(changes).map(([name, held]) => [name, decode(held, data.notWritten)]));
 
-  const sum = (sums, traffic) => {
-    const total = { ...sums };
-    for (const [name, [reads, writes]] of Object.entries(traffic)) {
-      const [before, stored] = total[name] ?? [0, 0];
-      total[name] = [before + reads, stored + writes];
-    }
-    return total;
+  // What crosses HBM in the step `id`, in the film up to it, and in the whole film; and how many blocks the film shows.
+  const trafficAt = (data, ids, id) => {
+    const traffic = (some) => {
+      const sums = {};
+      for (const each of some) {
+        for (const [name, [reads, writes]] of Object.entries(data.steps[each]?.traffic ?? {})) {
+          const [read, written] = sums[name] ?? [0, 0];
+          sums[name] = [read + reads, written + writes];
+        }
+      }
+      return sums;
+    };
+    const blocks = ids.filter((each) => data.steps[each]?.launch !== undefined).length;
+    return {
+      now: traffic([id]),
+      sofar: traffic(ids.slice(0, ids.indexOf(id) + 1)),
+      total: traffic(ids),
+      blocks,
+    };
   };
 
   const make = (tag, properties, ...children) => {
@@ -245,7 +255,7 @@
       });
     const both = (traffic) => [all(traffic, 0), all(traffic, 1)];
     rows.push(row("all", both(state.now), both(state.sofar), both(state.total)));
-    const heads = ["this step", "so far", "whole block"].map((text) =>
+    const heads = ["this step", "so far", "in all"].map((text) =>
       make("th", { colSpan: 2, scope: "colgroup" }, text),
     );
     const kinds = heads.flatMap(() => [
@@ -257,7 +267,11 @@
         "p",
         { className: "title" },
         "Traffic",
-        make("small", {}, " elements of 4 bytes across HBM, this block"),
+        make(
+          "small",
+          {},
+          ` elements of 4 bytes across HBM, ${state.blocks > 1 ? `the ${state.blocks} blocks of the film` : "this block"}`,
+        ),
       ),
       make(
         "table",
@@ -274,7 +288,7 @@
     const state = states.get(id);
     const steps = [...states.keys()];
     drawSnapshot(snapshot, data, state);
-    drawTraffic(traffic, data, { ...state, total: states.get(steps.at(-1)).sofar });
+    drawTraffic(traffic, data, trafficAt(data, ids, id));
     kernelPlayer.drawRow(row, data, steps, id, states);
   };
 })();

@@ -102,9 +102,9 @@ aria-label="Put the steps onto the film" aria-pressed="false" disabled>⋮⋮</b
 {step_list(film, trace)}</nav>
 <div class="bar"><div class="controls">{buttons}
 <select aria-label="Speed" title="Speed" disabled>{speeds}</select></div>
-<p class="now" aria-live="polite"><span class="block"></span> <span class="loop"></span>
+<p class="now" aria-live="polite" aria-atomic="true"><span class="block"></span> <span class="loop"></span>
 <span class="caption"></span></p><dl class="help" hidden>{keys}</dl></div>
-{formula_panel(trace.kernel)}
+{formula_panel(trace.kernel, film.recording)}
 <section class="code highlight" aria-label="Code of {film.recording}"><p class="title">
 <button type="button" data-code="kernel" aria-pressed="true" disabled>{source.name}</button>
 <button type="button" data-code="host" aria-pressed="false" disabled>the launch</button>
@@ -127,7 +127,7 @@ def stills(film: Film, address: str) -> str:
     return f'<ol class="stills">{items}</ol>'
 
 
-def formula_panel(kernel: str) -> str:
+def formula_panel(kernel: str, recording: str) -> str:
     """What each kind of step computes, as formulas; nothing for a kernel without any.
 
     PlayerError if a step is named that the kernel has not.
@@ -139,7 +139,7 @@ def formula_panel(kernel: str) -> str:
     named = set(re.findall(r"\\step\{(\w+)\}", tex))
     if named != set(source_of(kernel).sections):
         raise PlayerError(f"{file.name} and {kernel}.cu name different steps: {sorted(named)}")
-    return f'<section class="formulas" aria-label="What the steps compute" tabindex="0">{render(tex, True)}</section>'
+    return f'<section class="formulas" aria-label="Formulas of {recording}" tabindex="0">{render(tex, True)}</section>'
 
 
 def provenance_line(trace: Trace) -> str:

@@ -51,14 +51,21 @@ def films() -> Path:
 
 
 @pytest.fixture(scope="session")
-def site(films: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The site, built strictly, with these films."""
-    folder = tmp_path_factory.mktemp("site")
-    docs = folder / "docs"
-    shutil.copytree(ROOT / "docs", docs, ignore=shutil.ignore_patterns("films", "vendor", "__pycache__"))
-    run("docs.gather", "--films", str(films), "--into", str(docs))
-    built = run("mkdocs", "build", "--strict", "-d", str(folder / "site"), FILMS=str(films), DOCS=str(docs))
-    assert "WARNING" not in built
+def site(films: Path, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """The site, built strictly, with these films; once for all workers."""
+    folder = tmp_path_factory.getbasetemp()
+    if worker_id != "master":
+        folder = folder.parent
+    with (folder / "site.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "built").exists():
+            docs = folder / "docs"
+            ignored = shutil.ignore_patterns("films", "vendor", "__pycache__")
+            shutil.copytree(ROOT / "docs", docs, ignore=ignored)
+            run("docs.gather", "--films", str(films), "--into", str(docs))
+            command = ("mkdocs", "build", "--strict", "-d", str(folder / "site"))
+            assert "WARNING" not in run(*command, FILMS=str(films), DOCS=str(docs))
+            (folder / "built").touch()
     return folder / "site"
 
 
@@ -123,6 +130,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()
+        page.set_default_timeout(15_000)
         home = address.split("/", 3)[:3]
 
         def check(url: str) -> None:

@@ -36,6 +36,12 @@ def player(page: Page, recording: str = "fa1") -> Locator:
     return page.locator(f'figure.kernel-player[data-recording="{recording}"]')
 
 
+def come_near(figure: Locator) -> None:
+    """Scroll to the player, as a reader does, and wait for its numbers."""
+    figure.evaluate("figure => figure.scrollIntoView()")
+    figure.locator(".snapshot .slot").first.wait_for()
+
+
 def pick(figure: Locator, step: dict[str, Any]) -> None:
     figure.locator(f'button[data-step="{step["id"]}"]').click()
     wait_for_frame(figure)
@@ -129,16 +135,18 @@ def assert_snapshot_is(figure: Locator, step: Step) -> None:
         assert_slot_shows(shown[name], step.hbm[name], name)
 
 
-def assert_traffic_is(figure: Locator, trace: Trace, step: Step) -> None:
+def assert_traffic_is(figure: Locator, film: dict[str, Any], trace: Trace, step: Step) -> None:
+    """What crossed in this step, in the film so far, and in all of the film."""
     rows = figure.evaluate(
         """figure => Object.fromEntries([...figure.querySelectorAll('.traffic tbody tr')].map(row => [
             row.querySelector('th').textContent,
             [...row.querySelectorAll('td')].map(cell => Number(cell.textContent.replace(/\\D/g, ''))),
         ]))"""
     )
-    block = trace.steps_of(step.block, step.launch)
+    shown = [trace.steps[s["trace_step"]] for s in film["steps"] if s["trace_step"] is not None]
+    assert [s.index for s in shown] == sorted(s.index for s in shown)
     for array in trace.layout.arrays:
-        moved = [(s.index, s.traffic[array.name]) for s in block if array.name in s.traffic]
+        moved = [(s.index, s.traffic[array.name]) for s in shown if array.name in s.traffic]
         groups = (
             [traffic for index, traffic in moved if index == step.index],
             [traffic for index, traffic in moved if index <= step.index],
@@ -162,4 +170,4 @@ def assert_player_shows(figure: Locator, film: dict[str, Any], trace: Trace, ste
     loop = ", ".join(f"{name} = {value}" for name, value in traced.loop.items())
     assert figure.locator(".code .loop").text_content() == loop
     assert_snapshot_is(figure, traced)
-    assert_traffic_is(figure, trace, traced)
+    assert_traffic_is(figure, film, trace, traced)

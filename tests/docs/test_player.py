@@ -14,6 +14,7 @@ from tests.docs.reading import (
     assert_film_is_in,
     assert_player_shows,
     assert_slot_shows,
+    come_near,
     film_of,
     marked_lines,
     pick,
@@ -36,8 +37,7 @@ def test_each_step_picked_is_the_step_shown(
     film, trace = film_of(films, "fa1"), kernels.recorded("fa1")
     page = open_page(f"{origin}/{PAGE}", color_scheme=theme)
     figure = player(page)
-    figure.scroll_into_view_if_needed()
-    figure.locator(".snapshot .slot").first.wait_for()
+    come_near(figure)
     assert figure.locator("button[data-step]").count() == len(film["steps"])
     for step in reversed(film["steps"]):
         pick(figure, step)
@@ -63,8 +63,7 @@ def test_each_step_of_every_other_player_too(
     film, trace = film_of(films, recording), kernels.recorded(recording)
     page = open_page(f"{with_ranges}/{PAGES[recording]}", reduced_motion="reduce")
     figure = player(page, recording)
-    figure.scroll_into_view_if_needed()
-    figure.locator(".snapshot .slot").first.wait_for()
+    come_near(figure)
     assert figure.locator("button[data-step]").count() == len(film["steps"])
     for step in film["steps"][::every]:
         pick(figure, step)
@@ -77,8 +76,7 @@ def test_a_block_starts_with_empty_slots_and_no_traffic(
 ) -> None:
     film, trace = film_of(films, recording), kernels.recorded(recording)
     figure = player(open_page(f"{with_ranges}/{PAGES[recording]}", reduced_motion="reduce"), recording)
-    figure.scroll_into_view_if_needed()
-    figure.locator(".snapshot .slot").first.wait_for()
+    come_near(figure)
     openings = [step for step in film["steps"] if step["trace_step"] is None]
     following = [trace.steps[film["steps"][film["steps"].index(step) + 1]["trace_step"]] for step in openings]
     assert len(openings) > 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -11,7 +12,7 @@ import pytest
 
 import kernels
 from docs.blocks.carries import update_at
-from tests.docs.reading import PAGES
+from tests.docs.reading import PAGES, film_of
 
 MEDIA = {"src", "poster", "href", "data-films"}
 
@@ -32,6 +33,7 @@ class Addresses(HTMLParser):
                 self.anchors.add(value)
 
 
+@cache
 def addresses(page: Path) -> Addresses:
     parser = Addresses()
     parser.feed(page.read_text(encoding="utf-8"))
@@ -54,10 +56,13 @@ def test_every_address_on_every_page_exists(site: Path) -> None:
                 assert unquote(parts.fragment) in addresses(target).anchors | {"__skip"}, f"{page}: {address}"
 
 
-def test_every_film_is_published_whole(site: Path) -> None:
+def test_every_film_is_published_whole(site: Path, films: Path) -> None:
     for recording in PAGES:
         names = {file.name for file in (site / "films" / recording).iterdir()}
-        assert names == {"light.mp4", "dark.mp4", "poster-light.webp", "poster-dark.webp", "snapshots.js"}
+        posters = {"poster-light.webp", "poster-dark.webp"}
+        assert names == {"light.mp4", "dark.mp4", *posters, "snapshots.js", "stills"}
+        stills = {file.stem for file in (site / "films" / recording / "stills").iterdir()}
+        assert stills == {step["id"] for step in film_of(films, recording)["steps"]}
 
 
 def test_no_python_is_published(site: Path) -> None:
