@@ -1,7 +1,8 @@
-"""The command line: ``python -m kernels record | show | verify | check | list``."""
+"""The command line: ``python -m kernels record | show | verify | check | bench | list``."""
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ import click
 from rich.console import Console
 
 import kernels
+from kernels import bench as measure
 from kernels import report
 from kernels.backend import BACKENDS
 from kernels.check import check
@@ -229,6 +231,18 @@ _group.add_command(
         help="Check a trace, or a fresh run of a kernel, against the float64 definition. Exits 1 on a finding.",
     )
 )
+
+
+@_group.command(help="How fast the kernels are on a GPU, beside what a user would pick instead.")
+@click.option("--runs", default=50, metavar="N", show_default=True, help="of each, after some to warm up")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="write JSON there too")
+def bench(runs: int, output: Path | None) -> None:
+    """Print, and keep, what `kernels.bench` measures."""
+    results = measure.bench(runs)
+    for what, says in measure.rows(results):
+        _console.print(f"{what:52} {says}", markup=False)
+    if output:
+        output.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 
 
 @_group.command(help="The steps of a trace, its snapshots, its traffic, and where it ran.")

@@ -1,6 +1,6 @@
 """What a trace shows, with all sizes known: arrays in HBM, slots in SRAM, and what each step does with them.
 
-A :mod:`kernels.declaration` says the same in names (``Br``, ``d``); a layout is what it comes to in one run, and
+A `kernels.declaration` says the same in names (``Br``, ``d``); a layout is what it comes to in one run, and
 travels in the trace file, so that a trace can be read without the kernel's declaration.
 """
 
@@ -165,7 +165,7 @@ class Layout:
 
     @classmethod
     def from_manifest(cls, manifest: Mapping[str, Any]) -> Layout:
-        """The layout that :meth:`to_manifest` wrote; KeyError, TypeError or ValueError if it is anything else."""
+        """The layout that `to_manifest` wrote; KeyError, TypeError or ValueError if it is anything else."""
         arrays = tuple(map(_array, manifest["arrays"]))
         names = as_names(array.name for array in arrays)
         return cls(arrays, tuple(_launch(launch, names) for launch in manifest["launches"]))

@@ -51,7 +51,7 @@ class _Contents:
 
 
 def from_manifest(manifest: Mapping[str, Any], tensors: Tensors) -> Trace:
-    """The trace that :func:`to_manifest` took apart.
+    """The trace that `to_manifest` took apart.
 
     Raises KeyError, IndexError, TypeError, ValueError or AttributeError if they are anything else.
     """

@@ -165,6 +165,7 @@ def check_fault(job: Job, fault: npt.NDArray[Any]) -> None:
     sentences = {
         1: f"touched {layout.name} at element {index}, outside its {math.prod(layout.shape)} elements, {where}",
         2: f"touched {layout.name} at element {index}, which is another head's than before, {where}",
+        5: f"touched {layout.name} after its last SNAPSHOT, where nothing counts, in block {block}",
         3: f"wrote a box of {index} elements of {layout.name}, more than one tile of {layout.tile} rows, {where}",
     }
     raise BackendError(f"{job.kernel.name} {sentences[kind]}")
@@ -195,6 +196,19 @@ def read_steps(job: Job, raw: list[RawLaunch]) -> tuple[Step, ...]:
         for block in range(len(launch.counts)):
             steps += _block_steps(job, number, first + block, launch, block, len(steps))
     return tuple(steps)
+
+
+def counted(job: Job, raw: list[RawLaunch]) -> dict[str, tuple[int, int]]:
+    """Elements of each array read and written, over all steps recorded of all launches."""
+    end = _HEAD_WORDS + 2 * _TALLY_WORDS * len(job.layout.arrays)
+    totals = np.zeros((len(job.layout.arrays), 2), np.int64)
+    for launch in raw:
+        tallies = launch.records[..., _HEAD_WORDS:end].reshape(-1, len(totals), 2, _TALLY_WORDS)
+        totals += tallies[..., 0].sum(axis=0, dtype=np.int64)
+    return {
+        array.name: (int(reads), int(writes))
+        for array, (reads, writes) in zip(job.layout.arrays, totals, strict=True)
+    }
 
 
 def _block_index(layout: LaunchLayout, block: int) -> Block:

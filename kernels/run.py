@@ -73,7 +73,7 @@ def record(
 ) -> Trace:
     """Run a kernel with tracing and give back the trace.
 
-    As :func:`run`; with `arrays` None the kernel draws its own inputs from `seed`. Of a large run `blocks` and `steps`
+    As `run`; with `arrays` None the kernel draws its own inputs from `seed`. Of a large run `blocks` and `steps`
     record a window: half-open ranges of the blocks of each launch, and of the steps of each block. A trace larger than
     memory is refused with a ParameterError before anything runs.
     """
@@ -100,12 +100,6 @@ def record_job(job: Job, backend: Backend) -> Trace:
     """The trace of a job that is known to fit."""
     source = read_source(job.kernel.source)
     raw, outputs = backend.trace(job)
-    provenance = Provenance(
-        backend=backend.name,
-        **asdict(backend.machine()),
-        source_hash=source_hash(source),
-        recorded_at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
     return Trace(
         kernel=job.kernel.name,
         title=job.kernel.title,
@@ -114,8 +108,18 @@ def record_job(job: Job, backend: Backend) -> Trace:
         inputs=dict(job.arrays),
         outputs=outputs,
         steps=read_steps(job, raw),
-        provenance=provenance,
+        provenance=provenance(backend, source),
         window=job.window,
+    )
+
+
+def provenance(backend: Backend, source: str) -> Provenance:
+    """Where a run of `source` is made, and that it is made now."""
+    return Provenance(
+        backend=backend.name,
+        **asdict(backend.machine()),
+        source_hash=source_hash(source),
+        recorded_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
 

@@ -60,7 +60,7 @@ def to_bytes(manifest: Mapping[str, Any], tensors: Tensors) -> bytes:
 
 
 def from_bytes(data: bytes, name: str) -> Trace:
-    """The trace in the bytes of a file called `name`; TraceError as in :func:`load`."""
+    """The trace in the bytes of a file called `name`; TraceError as in `load`."""
     try:
         return from_manifest(*_parts(data, name))
     except TraceError:

@@ -34,7 +34,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Report:
-    """What :func:`verify` found: how many `checks` it made, the `findings`, and the `worst` error over its bound."""
+    """What `verify` found: how many `checks` it made, the `findings`, and the `worst` error over its bound."""
 
     checks: int
     findings: tuple[Finding, ...]
@@ -46,7 +46,10 @@ class Report:
         return self.checks > 0 and not self.findings
 
 
-@np.errstate(all="ignore")  # whatever the numbers are, they are judged by what is found
+_whatever = np.errstate(all="ignore")  # the numbers are judged by what is found, not by how they came about
+
+
+@_whatever
 def verify(trace: Trace, kernel: Kernel | None = None) -> Report:
     """Check a trace against its kernel's definition; raises nothing, whatever the trace holds.
 
@@ -80,6 +83,7 @@ def verify(trace: Trace, kernel: Kernel | None = None) -> Report:
     return Report(tally.checks, tuple(tally.findings), tally.worst)
 
 
+@_whatever
 def verify_outputs(kernel: Kernel, params: Mapping[str, int], inputs: Expected, outputs: Expected) -> Report:
     """Check what a run without tracing gave, by the same measure: every head of every output."""
     tally = _Tally()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -86,16 +87,11 @@ class Cupy:
 
     def run(self, job: Job) -> dict[str, npt.NDArray[np.float32]]:
         """Run all launches without tracing; the output arrays."""
-        names = [function(job, launch) for launch in range(len(job.layout.launches))]
         with self._errors(job):
-            module = self._cupy.RawModule(
-                code=whole_source(job.kernel, "cuda.cuh", traced=False),
-                options=_OPTIONS,
-                name_expressions=names,
-            )
             memory = self._memory(job)
-            for launch, name in enumerate(names):
-                self._launch(job, launch, module.get_function(name), memory)
+            for launch in self._plain(job, memory):
+                launch()
+            self._cupy.cuda.runtime.deviceSynchronize()
             return self._outputs(job, memory)
 
     def trace(self, job: Job) -> tuple[list[RawLaunch], dict[str, npt.NDArray[np.float32]]]:
@@ -103,23 +99,83 @@ class Cupy:
         cupy = self._cupy
         raw = []
         with self._errors(job):
-            module = cupy.RawModule(code=entry_source(job), options=_OPTIONS)
             memory = self._memory(job)
-            for number, layout in enumerate(job.layout.launches):
-                shape = record_shape(job, layout)
-                records, slots = cupy.zeros(shape.records, np.uint32), cupy.zeros(shape.slots, np.uint32)
-                counts, fault = cupy.zeros(len(records), np.int32), cupy.zeros(FAULT.itemsize, np.uint8)
-                bases = {name: array.data.ptr for name, array in memory.items()}
-                written = [array.data.ptr for array in (records, slots, counts, fault)]
-                settings = config(job, shape, written, bases)
+            for launch, (records, slots, counts, fault) in self._traced(job, memory):
                 before = {name: cupy.asnumpy(array) for name, array in memory.items()}
-                self._launch(job, number, module.get_function(f"kim_trace_{number}"), memory, settings)
+                launch()
+                cupy.cuda.runtime.deviceSynchronize()
                 check_fault(job, cupy.asnumpy(fault).view(FAULT))
                 left = [cupy.asnumpy(array) for array in (records, slots, counts)]
                 raw.append(RawLaunch(left[0], left[1], left[2], before))
             return raw, self._outputs(job, memory)
 
-    def _launch(self, job: Job, launch: int, kernel: Any, memory: Mapping[str, Any], *more: Any) -> None:
+    def time(self, job: Job, traced: bool, runs: int) -> list[float]:
+        """Milliseconds that all launches of a job take on the GPU, for each of many runs after some to warm up."""
+        with self._errors(job):
+            memory = self._memory(job)
+            ready = self._plain(job, memory) if not traced else [run for run, _ in self._traced(job, memory)]
+            return self._times(lambda: [launch() for launch in ready], runs)
+
+    def time_array_calls(self, job: Job, runs: int) -> tuple[list[float], npt.NDArray[np.float32]]:
+        """The same for plain calls of CuPy on the same inputs: a softmax, between two products for attention.
+
+        With what they give, in the shape of the kernel's first output of that kind.
+        """
+        softmax = importlib.import_module("cupyx.scipy.special").softmax
+        on_device = {name: self._cupy.asarray(array) for name, array in job.arrays.items()}
+        if "x" in on_device:
+            return self._called(lambda: softmax(on_device["x"], axis=-1), runs)
+        Q, K, V = (on_device[name] for name in "QKV")
+        scale = np.float32(Q.shape[-1] ** -0.5)
+        return self._called(lambda: softmax(Q @ K.swapaxes(1, 2) * scale, axis=-1) @ V, runs)
+
+    def time_copy(self, size: int, runs: int) -> list[float]:
+        """Milliseconds that copying `size` bytes within the GPU's memory takes."""
+        source = self._cupy.zeros(size, np.uint8)
+        target = self._cupy.empty_like(source)
+        return self._times(lambda: self._cupy.copyto(target, source), runs)
+
+    def _called(self, call: Callable[[], Any], runs: int) -> tuple[list[float], npt.NDArray[np.float32]]:
+        return self._times(call, runs), self._cupy.asnumpy(call())
+
+    def _times(self, call: Callable[[], object], runs: int) -> list[float]:
+        times = []
+        for number in range(-3, runs):
+            begin, end = self._cupy.cuda.Event(), self._cupy.cuda.Event()
+            begin.record()
+            call()
+            end.record()
+            end.synchronize()
+            if number >= 0:
+                times.append(float(self._cupy.cuda.get_elapsed_time(begin, end)))
+        return times
+
+    def _plain(self, job: Job, memory: Mapping[str, Any]) -> list[Callable[[], None]]:
+        names = [function(job, launch) for launch in range(len(job.layout.launches))]
+        source = whole_source(job.kernel, "cuda.cuh", traced=False)
+        module = self._cupy.RawModule(code=source, options=_OPTIONS, name_expressions=names)
+        return [
+            self._launch(job, number, module.get_function(name), memory) for number, name in enumerate(names)
+        ]
+
+    def _traced(self, job: Job, memory: Mapping[str, Any]) -> Iterator[tuple[Callable[[], None], list[Any]]]:
+        """Each launch, with what it will write: records, slots, counts and fault."""
+        cupy = self._cupy
+        module = cupy.RawModule(code=entry_source(job), options=_OPTIONS)
+        for number, layout in enumerate(job.layout.launches):
+            shape = record_shape(job, layout)
+            records, slots = cupy.zeros(shape.records, np.uint32), cupy.zeros(shape.slots, np.uint32)
+            counts, fault = cupy.zeros(len(records), np.int32), cupy.zeros(FAULT.itemsize, np.uint8)
+            written = [records, slots, counts, fault]
+            bases = {name: array.data.ptr for name, array in memory.items()}
+            settings = config(job, shape, [array.data.ptr for array in written], bases)
+            kernel = module.get_function(f"kim_trace_{number}")
+            yield self._launch(job, number, kernel, memory, settings, *written), written
+
+    def _launch(
+        self, job: Job, launch: int, kernel: Any, memory: Mapping[str, Any], *more: Any
+    ) -> Callable[[], None]:
+        """A call that launches; of `more`, the first is the kernel's last argument, the rest must outlive it."""
         layout = job.layout.launches[launch]
         size = job.shared_bytes(layout)
         if size > 48 * 1024:
@@ -127,8 +183,11 @@ class Cupy:
         values = [
             memory[argument] if isinstance(argument, str) else argument for argument in job.arguments(launch)
         ]
-        kernel(layout.grid, (layout.threads,), (*values, *more), shared_mem=size)
-        self._cupy.cuda.runtime.deviceSynchronize()
+
+        def launched(kept: tuple[Any, ...] = more) -> None:
+            kernel(layout.grid, (layout.threads,), (*values, *kept[:1]), shared_mem=size)
+
+        return launched
 
     def _memory(self, job: Job) -> dict[str, Any]:
         return {array.name: self._cupy.asarray(job.initial(array.name)) for array in job.layout.arrays}

@@ -24,7 +24,7 @@ def check(kernel: str, *, seed: int = 0, threads: int | None = None, **params: A
     """What each sanitizer says of one run of a kernel, by the sanitizer's name.
 
     `thread`, `address` and `undefined` watch the CPU build; `memcheck`, `racecheck`, `initcheck` and `synccheck` the
-    GPU's. Parameters are those of :func:`kernels.record`.
+    GPU's. Parameters are those of `kernels.record`.
 
     Raises ParameterError if the kernel cannot run with these parameters, BackendError if it does not compile.
     """

@@ -15,6 +15,15 @@ from kernels.job import Job
 
 _TOOLS = ("memcheck", "racecheck", "initcheck", "synccheck")
 _LONGEST = 600  # seconds of one run
+_NO_FINDING = (
+    "COMPUTE-SANITIZER",
+    "ERROR SUMMARY",
+    "RACECHECK SUMMARY",
+    "Program hit",
+    "Error",
+    "Internal",
+    "Target",
+)
 _ENDS = re.compile(r"(?:ERROR SUMMARY|RACECHECK SUMMARY): (\d+) (?:error|hazard)")
 
 
@@ -62,20 +71,19 @@ def _watched(tool: str, settings: str) -> Outcome:
 
 def read_report(text: str) -> Outcome:
     """The findings in a report of compute-sanitizer, each once, with the lines of the source where it gives them."""
+    findings = []
+    for first, more in re.findall(r"^========= (\S.*)\n((?:=========  .*\n)*)", text, re.MULTILINE):
+        if not first.startswith(_NO_FINDING):
+            places = re.findall(r"[\w.-]+\.cuh?:\d+", first + more)
+            findings.append(" at ".join(filter(None, [_bare(first), " and ".join(dict.fromkeys(places))])))
+    if findings:  # a faulty kernel may not live to its end
+        return Outcome(tuple(dict.fromkeys(findings)))
     ended = _ENDS.search(text)
     if not ended or "ran to the end" not in text:
         lines = [line for line in text.splitlines() if line.strip(" =")]
-        return Outcome(
-            missing=f"it did not watch to the end ({lines[-1].strip(' =') if lines else 'it said nothing'})"
-        )
-    if ended[1] == "0":
-        return Outcome()
-    findings = []
-    for first, more in re.findall(r"^========= (\S.*)\n((?:=========  .*\n)*)", text, re.MULTILINE):
-        if not first.startswith(("COMPUTE-SANITIZER", "ERROR SUMMARY", "RACECHECK SUMMARY")):
-            places = re.findall(r"[\w.-]+\.cuh?:\d+", first + more)
-            findings.append(" at ".join(filter(None, [_bare(first), " and ".join(dict.fromkeys(places))])))
-    return Outcome(tuple(dict.fromkeys(findings)) or (f"{ended[1]} findings",))
+        said = lines[-1].strip(" =") if lines else "it said nothing"
+        return Outcome(missing=f"it did not watch to the end ({said})")
+    return Outcome() if ended[1] == "0" else Outcome((f"{ended[1]} findings",))
 
 
 def _bare(line: str) -> str:

@@ -33,10 +33,10 @@ struct Array {
     int size, per_head, columns, patch;
     unsigned magic, shift;  // divide an index by `columns` (Granlund and Montgomery 1994, theorem 4.2)
 
-    __device__ int row(int index) const { return int(static_cast<unsigned long long>(index) * magic >> shift); }
+    __device__ int row(unsigned index) const { return int(static_cast<unsigned long long>(index) * magic >> shift); }
 };
 
-enum FaultKind { no_fault, outside, other_head, patch_too_large, too_many_steps };
+enum FaultKind { no_fault, outside, other_head, patch_too_large, too_many_steps, after_the_last_step };
 
 // The first thing that went wrong in a run.
 struct Fault {
@@ -67,8 +67,17 @@ struct Tracer {
     int step = 0;
     int head[KIM_ARRAYS] = {};  // 1 + the one head of each array that this thread may touch
     Tally tally[KIM_ARRAYS][2] = {};
+    int strayed = 0;  // 1 + the array of the first access outside of it
+    long long stray_index = 0;
 
     __device__ explicit Tracer(const Config& config) : config(config) {}
+
+    __device__ ~Tracer() {
+        if (strayed) report(outside, strayed - 1, stray_index);
+#pragma unroll
+        for (int id = 0; id < KIM_ARRAYS; id++)
+            if (tally[id][0].count | tally[id][1].count) report(after_the_last_step, id, 0);
+    }
 
     __device__ static int block() { return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z); }
 
@@ -80,23 +89,34 @@ struct Tracer {
         config.fault->index = index;
     }
 
-    // Counts one access; false if it lies outside the array and must not happen.
+    // Counts one access; false if it lies outside the array and must not happen. It touches no memory itself: a report
+    // from here would keep the compiler from moving one fetch before another.
     template <class T>
     KIM_INLINE bool touch(int id, const T* at, bool writes) {
         const Array& array = config.array[id];
         const long long index = at - static_cast<const T*>(array.base);
-        if (index < 0 || index >= array.size) {
-            report(outside, id, index);
-            return false;
+        const bool inside = index >= 0 && index < array.size;
+        if (!inside && !strayed) {
+            strayed = 1 + id;
+            stray_index = index;
         }
-        const int i = int(index), column = i - array.columns * array.row(i);
+        const int i = inside ? int(index) : 0, column = i - array.columns * array.row(i);
         Tally& t = tally[id][writes];
         t.count++;
         t.first = max(t.first, flipped - i);
         t.last = max(t.last, i + 1);
         t.first_column = max(t.first_column, flipped - column);
         t.last_column = max(t.last_column, column + 1);
-        return true;
+        return inside;
+    }
+
+    // The value of one element, counted; of one outside the array, 0. The fetch itself hangs on no condition, as without
+    // tracing, so that many can be under way at once.
+    template <class T>
+    KIM_INLINE T read(int id, const T* at) {
+        const bool inside = touch(id, at, false);
+        const T value = *(inside ? at : static_cast<const T*>(config.array[id].base));
+        return inside ? value : T();
     }
 
     // A block that moves on to another head is at fault, in whatever step.
@@ -110,6 +130,7 @@ struct Tracer {
 
     // Adds this thread's tallies to those in a record (if there is one), and starts afresh.
     KIM_INLINE void flush(int* words) {
+        if (strayed) report(outside, strayed - 1, stray_index);
 #pragma unroll
         for (int id = 0; id < KIM_ARRAYS; id++)
 #pragma unroll
@@ -166,17 +187,15 @@ struct Tracer {
     }
 
     __device__ void copy_patches(const int* tallies, unsigned* patch) {
-        Tally written[KIM_ARRAYS];  // fetched together: one trip to memory, not one for each array
+        int written[KIM_ARRAYS];  // fetched together: one trip to memory, not one for each array
 #pragma unroll
-        for (int id = 0; id < KIM_ARRAYS; id++) {
-            const volatile int* words = tallies + (2 * id + 1) * tally_words;
-            if (config.array[id].patch) written[id] = Tally{words[0], words[1], words[2], words[3], words[4]};
-        }
+        for (int id = 0; id < KIM_ARRAYS; id++)
+            written[id] = config.array[id].patch ? static_cast<const volatile int*>(tallies)[(2 * id + 1) * tally_words] : 0;
 #pragma unroll
         for (int id = 0; id < KIM_ARRAYS; id++) {
             const Array& array = config.array[id];
-            const Tally& t = written[id];
-            if (array.patch && t.count) {
+            if (written[id]) {
+                const volatile Tally& t = reinterpret_cast<const volatile Tally*>(tallies)[2 * id + 1];
                 const int row = array.row(flipped - t.first), rows = array.row(t.last - 1) - row + 1;
                 const int column = flipped - t.first_column, columns = t.last_column - column;
                 const unsigned* from = static_cast<const unsigned*>(array.base) + size_t(row) * array.columns + column;
@@ -223,7 +242,7 @@ private:
     template <class>
     friend class Hbm;
 
-    __device__ T read() const { return tracer->touch(array, at, false) ? *at : T(); }
+    __device__ T read() const { return tracer->read(array, at); }
     __device__ HbmElement&& write(T value) {
         if (tracer->touch(array, at, true)) *at = value;
         return static_cast<HbmElement&&>(*this);
@@ -256,7 +275,7 @@ public:
 private:
     template <class U>
     __device__ U element(const U*) const {  // of a constant array: its value
-        return tracer->touch(array, at, false) ? *at : U();
+        return tracer->read<U>(array, at);
     }
     template <class U>
     __device__ HbmElement<U> element(U*) const {

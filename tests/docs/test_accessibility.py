@@ -16,13 +16,19 @@ KNOWN = {
     ("aria-dialog-name", ".md-search"): "Material's search dialog has no name; its field has one",
 }
 
-GUIDES = ["guides/instrument.html", "guides/record.html", "glossary.html"]
-ALL = ["index.html", "traffic/index.html", *dict.fromkeys(PAGES.values()), *GUIDES]
+GUIDES = [
+    "guides/instrument.html",
+    "guides/record.html",
+    "guides/scene.html",
+    "glossary.html",
+    "reference.html",
+]
+ALL = ["index.html", "traffic/index.html", "speed/index.html", *dict.fromkeys(PAGES.values()), *GUIDES]
 
 
 @pytest.mark.parametrize(
     ("path", "theme"),
-    [(path, theme) for path in ALL for theme in ("light", "dark") if theme == "light" or path in ALL[:3]],
+    [(path, theme) for path in ALL for theme in ("light", "dark") if theme == "light" or path in ALL[:4]],
 )
 def test_axe_finds_nothing(open_page: OpenPage, with_ranges: str, path: str, theme: str) -> None:
     page = open_page(f"{with_ranges}/{path}", color_scheme=theme, reduced_motion="reduce")

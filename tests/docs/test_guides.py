@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from html import unescape
 from pathlib import Path
 
 import pytest
 
 import kernels
 from kernels.registry import find_kernel
+from scenes import vocabulary
 from tests.docs.conftest import ROOT, run
 
 EXAMPLE = ROOT / "docs" / "examples" / "twice.py"
@@ -20,7 +22,8 @@ def commands(guide: Path) -> set[str]:
     return {line for block in blocks if block.startswith("\n") for line in block.splitlines() if line}
 
 
-COMMANDS = sorted(set().union(*map(commands, (ROOT / "docs" / "guides").glob("*.md"))))
+PAGES = [*(ROOT / "docs" / "guides").glob("*.md"), ROOT / "docs" / "speed" / "index.md"]
+COMMANDS = sorted(set().union(*map(commands, PAGES)))
 
 
 @pytest.mark.parametrize("N", [4, 6, 7])
@@ -70,3 +73,37 @@ def test_a_wrong_address_finds_a_page_that_says_so(site: Path) -> None:
     html = (site / "404.html").read_text(encoding="utf-8")
     assert "This page is not here" in html
     assert "flash-attention-1/index.html" in html
+
+
+def test_the_words_of_the_scene_guide_are_the_vocabulary() -> None:
+    text = (ROOT / "docs" / "guides" / "scene.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| `")]
+    assert {word for row in rows for word in re.findall(r"`(\w+)`", row.split("|")[1])} <= set(
+        vocabulary.__all__
+    )
+
+
+def test_the_scene_of_the_guide_is_shown_whole_and_is_there(site: Path) -> None:
+    source = (ROOT / "scenes" / "examples" / "tiled_product.py").read_text(encoding="utf-8")
+    html = (site / "guides" / "scene.html").read_text(encoding="utf-8")
+    shown = unescape(re.sub("<.*?>", "", html))
+    assert source.strip() in shown
+    for line in commands(ROOT / "docs" / "guides" / "scene.md"):
+        *_, file, name = line.split()
+        assert f"class {name}(Scene)" in (ROOT / file).read_text(encoding="utf-8")
+
+
+def test_every_file_a_guide_includes_is_shown(site: Path) -> None:
+    """The marker of an inclusion stands on no page: a formatter once broke one."""
+    text = (ROOT / "docs" / "guides" / "instrument.md").read_text(encoding="utf-8")
+    assert text.count('--8<-- "docs/examples/twice') == 2
+    shown = unescape(re.sub("<.*?>", "", (site / "guides" / "instrument.html").read_text(encoding="utf-8")))
+    for name in ("twice.cu", "twice.py"):
+        lines = (ROOT / "docs" / "examples" / name).read_text(encoding="utf-8").splitlines()
+        assert all(line.strip() in shown for line in lines if "--8<--" not in line)
+
+
+def test_the_reference_shows_what_kernels_offers(site: Path) -> None:
+    html = (site / "reference.html").read_text(encoding="utf-8")
+    headings = {unescape(name).split(".")[-1] for name in re.findall(r'<h3 id="([^"]+)"', html)}
+    assert set(kernels.__all__) <= headings

@@ -60,7 +60,16 @@ def test_search_finds_a_word(open_page: OpenPage, origin: str) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1440, 390])
-@pytest.mark.parametrize("path", ["index.html", "traffic/index.html", *dict.fromkeys(PAGES.values())])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "index.html",
+        "traffic/index.html",
+        "speed/index.html",
+        "reference.html",
+        *dict.fromkeys(PAGES.values()),
+    ],
+)
 def test_no_page_is_wider_than_the_window(
     open_page: OpenPage, with_ranges: str, path: str, width: int, theme: str
 ) -> None:

@@ -50,6 +50,20 @@ def test_record_show_and_verify_a_run(tmp_path: Path) -> None:
     assert "checks passed" in verified.stdout
 
 
+def test_record_and_show_a_window_of_a_large_run(tmp_path: Path) -> None:
+    file = str(tmp_path / "x.trace")
+    window = ["--blocks", "7:8", "--steps", "100:103"]
+    large = ["--N", "512", "--d", "16", "--Br", "16", "--Bc", "16", "--batch-heads", "12", "--backend", "cpu"]
+    recorded = _kernels("record", "fa1", *large, *window, "-o", file)
+    assert (recorded.returncode, recorded.stderr) == (0, "")
+    assert ": 3 steps of 1 blocks" in recorded.stdout
+    shown = _kernels("show", file).stdout
+    assert "a window of the run: blocks 7:8 and steps 100:103; the traffic is that of these alone" in shown
+    verified = _kernels("verify", file)
+    assert verified.returncode == 0
+    assert "the counts of a window were held against no formula" in verified.stdout
+
+
 def test_verify_a_fresh_run() -> None:
     result = _kernels("verify", "fa1", "--N", "6", "--backend", "cpu")
     assert result.returncode == 0
@@ -76,6 +90,15 @@ BAD = [
         ["record", "fa1", "--d", "128", "--Br", "128", "--Bc", "128", "--backend", "cpu"],
         "need 328704 bytes of shared memory; this device allows 232448: choose smaller tiles (Br, Bc, d)",
     ),
+    (["record", "fa1", "--steps", "5"], "steps=5: must be FIRST:END, for example 0:100"),
+    (
+        ["record", "fa1", "--blocks", "a:b", "--backend", "cpu"],
+        "blocks=a: must be a whole number of at least 0",
+    ),
+    (
+        ["record", "fa1", "--steps", "4:2", "--backend", "cpu"],
+        "steps=4:2: must be FIRST:END with FIRST below END",
+    ),
     (["record", "fa7"], "there is no kernel 'fa7': choose one of"),
     (["record", "fa1", "--tile", "4"], "No such option '--tile'"),
     (["record", "fa1", "--backend", "tpu"], "'tpu' is not one of 'auto', 'cupy', 'cpu'"),
@@ -87,6 +110,15 @@ def test_bad_input_gets_one_line_and_status_2(arguments: list[str], says: str, t
     result = _kernels(*arguments, "-o", str(tmp_path / "x.trace"))
     assert says in result.stderr
     assert (result.returncode, result.stdout, len(result.stderr.splitlines())) == (2, "", 1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_benchmark_without_a_gpu_is_said(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['cupy'] = None; from kernels.cli import main; main(['bench', '-o', sys.argv[1]])"
+    command = [sys.executable, "-c", code, str(tmp_path / "x")]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (result.returncode, len(result.stderr.splitlines())) == (2, 1)
+    assert "the cupy backend needs CuPy" in result.stderr
     assert not list(tmp_path.iterdir())
 
 

@@ -138,6 +138,14 @@ def test_an_access_out_of_bounds_is_refused_with_its_place(
         record_job(job_of(planted(tmp_path, old, new), N=7), CPU)
 
 
+def test_an_access_after_the_last_snapshot_is_refused_for_nothing_counts_it(tmp_path: Path) -> None:
+    kernel = planted(
+        tmp_path, "SNAPSHOT(write, j, i);", "SNAPSHOT(write, j, i); if (j == Tc - 1 && i == Tr - 1) m[0] = 0;"
+    )
+    with pytest.raises(BackendError, match="touched m after its last SNAPSHOT, where nothing counts"):
+        record_job(job_of(kernel), CPU)
+
+
 def test_more_steps_than_declared_are_refused(tmp_path: Path) -> None:
     kernel = planted(tmp_path, "SNAPSHOT(load_kv, j);", "SNAPSHOT(load_kv, j); SNAPSHOT(load_kv, j);")
     with pytest.raises(BackendError, match="left more steps than its declaration has"):
