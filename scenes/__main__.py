@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 import kernels
 from kernels.errors import KernelsError
 from scenes.errors import SceneError
-from scenes.orders import QUALITIES, THEMES, Order, check, has_scene
+from scenes.orders import QUALITIES, THEMES, Order, check, has_scene, window_of
 from scenes.render import render
+from scenes.story import Window
 
 
 class _Commands(click.Group):
@@ -50,6 +52,8 @@ def main() -> None:
 @click.option("--force", is_flag=True, help="Make films that are up to date, too.")
 @click.option("--step", help="With --still: the step to show, such as s07.")
 @click.option("--still", "as_still", is_flag=True, help="A PNG of one step instead of a film.")
+@click.option("--steps", "window", help="Only some steps, such as 100:200, counted over the blocks from 0.")
+@click.option("--transparent", is_flag=True, help="Nothing behind the figure: for slides, as WebM.")
 @click.option("--out", type=click.Path(path_type=Path), default=Path("build/films"), show_default=True)
 def render_command(
     recordings: tuple[str, ...],
@@ -60,14 +64,21 @@ def render_command(
     force: bool,
     step: str | None,
     as_still: bool,
+    window: str | None,
+    transparent: bool,
     out: Path,
 ) -> None:
     """Make the films of RECORDINGS, by default of every recording that there is a scene for."""
     if (step is not None) != as_still:
         raise SceneError("--step and --still go together: --step s07 --still makes a PNG of step s07")
-    traces = _traces(recordings, trace)
+    part = window_of(window) if window else None
+    traces = _traces(recordings, trace, part)
     themes = THEMES if theme == "both" else (theme,)
-    orders = [Order(name, path, one, quality, out / name) for name, path in traces.items() for one in themes]
+    orders = [
+        Order(name, path, one, quality, out / name, part, transparent)
+        for name, path in traces.items()
+        for one in themes
+    ]
     if as_still:
         assert step is not None
         from scenes.make import still
@@ -80,14 +91,27 @@ def render_command(
         click.echo(f"{order.film}  {'made' if order in made else 'up to date'}")
 
 
-def _traces(recordings: tuple[str, ...], trace: Path | None) -> dict[str, Path]:
+@main.command("bench")
+@click.argument("recordings", nargs=-1)
+@click.option("--quality", type=click.Choice(list(QUALITIES)), default="h", show_default=True)
+def bench_command(recordings: tuple[str, ...], quality: str) -> None:
+    """Time the rendering of films, of all RECORDINGS by default, against encoding their frames alone."""
+    from scenes.bench import bench
+
+    names = tuple(_traces(recordings, None))
+    with tempfile.TemporaryDirectory() as folder:
+        for line in bench(names, quality, Path(folder)):
+            click.echo(line)
+
+
+def _traces(recordings: tuple[str, ...], trace: Path | None, window: Window | None = None) -> dict[str, Path]:
     """The trace files to film, by the name of the film's folder; SceneError if one cannot be filmed."""
     if trace is not None:
         if recordings:
             raise SceneError(
                 f"--trace {trace} and the recordings {', '.join(recordings)} are two wishes: name one"
             )
-        check(kernels.load(trace))
+        check(kernels.load(trace), window)
         return {trace.stem: trace}
     found = {name: kernels.recorded(name) for name in recordings or kernels.recordings()}
     if not recordings:
@@ -95,7 +119,7 @@ def _traces(recordings: tuple[str, ...], trace: Path | None) -> dict[str, Path]:
     if not found:
         raise SceneError("there are no recordings to film: record one, or name a file with --trace")
     for each in found.values():
-        check(each)
+        check(each, window)
     folder = Path(str(resources.files("kernels") / "recordings"))
     return {name: folder / f"{name}.trace" for name in found}
 

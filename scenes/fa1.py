@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scenes.film import Film
 from scenes.score import Score, Wording
+from scenes.workings import fold_scores
 
 
 class FlashAttention1(Film):
@@ -41,4 +42,5 @@ class FlashAttention1(Film):
                 "Outer loop j = {j}, inner loop i = {i}: {tiles} are copied back to HBM.",
             ),
         },
+        workings={"update": fold_scores(divided=True)},
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scenes.film import Film
 from scenes.score import Score, Wording
+from scenes.workings import divide, fold_scores
 
 
 class FlashAttention2(Film):
@@ -46,4 +47,5 @@ class FlashAttention2(Film):
                 "{tiles} are copied to HBM, once.",
             ),
         },
+        workings={"update": fold_scores(divided=False), "finish": divide},
     )

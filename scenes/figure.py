@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from manim import Mobject, VGroup, VMobject
@@ -17,7 +18,7 @@ from scenes.lettering import Lettering, line_width
 from scenes.matrix import Matrix, Style
 from scenes.names import array_math, slot_math, tile_math
 from scenes.numerals import written
-from scenes.panels import Caption, LoopPanel, TrafficPanel, symbol_colors
+from scenes.panels import Caption, LoopPanel, Memory, Slot, TrafficPanel, Worked, symbol_colors
 from scenes.plan import NAME_EM, Place, plan
 from scenes.score import Score
 from scenes.skips import Skipped
@@ -36,6 +37,7 @@ from scenes.story import (
     values_of,
 )
 from scenes.theme import Theme, mix
+from scenes.workings import Part
 
 _LABEL_EM = 0.27
 _LEGEND_ROOM = 1.5
@@ -66,7 +68,8 @@ class Figure:
         arrays = [layout.array(name) for name in self.arrays]
         blocks = "this block" if len(stories) == 1 else "these blocks"
         self.traffic = TrafficPanel(arrays, stories[-1].pictures[-1].traffic, places.TRAFFIC, theme, blocks)
-        self.loops = LoopPanel(self.launch.loops, places.LOOPS, theme)
+        self.worked = Worked(places.WORKED, theme)
+        self.loops = LoopPanel(self.launch.loops, places.LOOPS, theme, story.turns)
         self.grid = BlockGrid(self.launch.grid, places.BLOCKS, theme)
         self.zoom = ZoomLines(theme)
         self.hbm: dict[str, Matrix] = {}
@@ -93,6 +96,7 @@ class Figure:
             *(matrix for matrix in self.slots.values() if matrix is not None),
             *self.labels.values(),
             self.caption,
+            self.worked,
         ]
 
     def show(self, picture: Picture) -> None:
@@ -106,20 +110,19 @@ class Figure:
         self._shown = picture.slots
         self.traffic.count(picture.traffic)
         self.loops.at(picture.step.loop if picture.step else {})
-        if picture.step is not None:
-            index = self.grid.index(picture.step.block)
-            self.grid.fill(index)
-            self.zoom.join(self.grid.square(index), places.SRAM)
+        index = self.grid.index(self.story.block)
+        self.grid.fill(index)
+        self.zoom.join(self.grid.square(index), places.SRAM)
 
     def label(self, name: str, content: Content | None) -> None:
         """Name, under a slot, the tile that it holds."""
         group = self.labels[name]
         group.submobjects.clear()
-        if content is not None and content.tile is not None:
+        if content is not None and content.array is not None and content.tile is not None:
             box = self.plan.sram[name].box
             group.add(
                 Lettering(
-                    tile_math(content.symbol, content.tile),
+                    tile_math(content.array, content.symbol, content.tile),
                     _LABEL_EM,
                     self.theme.hue(content.symbol).text,
                     (box.center[0], box.bottom - 0.29),
@@ -141,7 +144,14 @@ class Figure:
     def slot_matrix(self, name: str, content: Content) -> Matrix:
         """What a slot holds, in its place."""
         place = self.plan.sram[name]
-        return self._matrix(place, content.values, content.symbol, [self.fill(content)], content.shape)
+        return self._matrix(
+            place,
+            content.values,
+            content.symbol,
+            [self.fill(content)],
+            content.shape,
+            masked=content.turn > 0,
+        )
 
     def copy_of(self, move: Move) -> Matrix:
         """The flying copy of a tile, shown as its slot shows it."""
@@ -149,7 +159,7 @@ class Figure:
         values = move.content.values
         box = self._valid_box(move.slot, values.shape)
         return self._matrix(
-            Place(box, place.grid, place.style, place.em),
+            replace(place, box=box),
             values,
             move.content.symbol,
             [self.fill(move.content)],
@@ -158,12 +168,10 @@ class Figure:
 
     def tile_box(self, move: Move) -> Box:
         """Where in HBM a tile comes from or goes to."""
-        place = self.plan.hbm[move.array]
-        return place.grid.part(place.box, move.rows, move.columns)
+        return self.plan.hbm[move.array].part(move.rows, move.columns)
 
     def _valid_box(self, slot: str, shape: tuple[int, ...]) -> Box:
-        place = self.plan.sram[slot]
-        return place.grid.part(place.box, (0, shape[0]), (0, shape[1]))
+        return self.plan.sram[slot].part((0, shape[0]), (0, shape[1]))
 
     def _hbm_matrix(self, name: str, values: Array, folds: Sequence[int]) -> Matrix:
         array = self.story.trace.layout.array(name)
@@ -172,15 +180,23 @@ class Figure:
         fills = [
             self.theme.panel
             if np.isnan(tile).all()
-            else self.fill(Content(tile, tile.shape, array.symbol, n, count))
+            else self.fill(Content(tile, tile.shape, array.symbol, name, n, count))
             for n, (tile, count) in enumerate(zip(tiles, folds, strict=True))
         ]
         return self._matrix(place, values, array.symbol, fills, (array.rows, array.columns))
 
     def _matrix(
-        self, place: Place, values: Array, symbol: str, fills: Sequence[str], room: tuple[int, int]
+        self,
+        place: Place,
+        values: Array,
+        symbol: str,
+        fills: Sequence[str],
+        room: tuple[int, int],
+        masked: bool = False,
     ) -> Matrix:
         hue = self.theme.hue(symbol)
+        if place.lying:
+            values, room = values.T, (room[1], room[0])
         style: Style = place.style
         tile = place.grid.tile if len(fills) > 1 else None
         gap = place.grid.gap if len(fills) > 1 else 0.0
@@ -195,6 +211,8 @@ class Figure:
             em=place.em,
             tile=tile,
             gap=gap,
+            across=place.lying,
+            masked=masked,
             room=room,
             between=self.theme.panel,
             hatch=self.theme.line,
@@ -236,8 +254,7 @@ class Figure:
         rows, columns = event.content.values.shape
 
         def row_boxes(slot: str, count: int) -> list[Box]:
-            place = self.plan.sram[slot]
-            return [place.grid.part(place.box, (n, n + 1), (0, place.grid.columns)) for n in range(count)]
+            return [self.plan.sram[slot].row(n) for n in range(count)]
 
         slow_enough = seconds / (rows * columns) >= _LEAST_GLANCE
         columns_from = row_boxes(event.columns, columns) if event.columns and slow_enough else []
@@ -264,9 +281,27 @@ class Figure:
             new.append(matrix)
         return gone, new
 
+    def outlines(self, part: Part, row: int) -> VMobject:
+        """Outlines around what a part of a step is worked out from, and around what it changes."""
+        boxes = [self.plan.sram[name].row(row) for name in part.rows]
+        boxes += [self.plan.sram[name].box for name in part.wholes]
+        lines = self._mark()
+        lines.points = np.concatenate([_box(box) for box in boxes])
+        return lines
+
+    def _mark(self) -> VMobject:
+        """Lines that can be seen on every fill and every colour of a heat map: with a light edge."""
+        return VMobject(
+            stroke_color=self.theme.ink,
+            stroke_width=3,
+            background_stroke_color=self.theme.panel,
+            background_stroke_width=6,
+            fill_opacity=0,
+        )
+
     def crosses(self, skipped: Skipped) -> VMobject:
         """Crosses over the tiles in HBM that are skipped."""
-        lines = VMobject(stroke_color=self.theme.ink, stroke_width=3, fill_opacity=0)
+        lines = self._mark()
         ends: list[tuple[float, float, float, float]] = []
         for name, tile in skipped.tiles:
             if name in self.plan.hbm:
@@ -283,12 +318,8 @@ class Figure:
     def _still(self) -> VGroup:
         theme, trace = self.theme, self.story.trace
         group = VGroup()
-        for box in (places.HBM, places.TRAFFIC, places.SRAM):
-            panel = VMobject(
-                fill_color=theme.panel, fill_opacity=1, stroke_color=theme.rule, stroke_width=1.5
-            )
-            panel.points = _box(box)
-            group.add(panel)
+        group.add(Memory("HBM", places.HBM, theme), Memory("SRAM", places.SRAM, theme))
+        group.add(Memory("", places.TRAFFIC, theme))
         colors = symbol_colors(theme)
         title = Lettering(trace.title, 0.36, theme.ink, (places.TITLE.left, 3.6), weight="semibold")
         parameters = ", ".join(
@@ -301,47 +332,31 @@ class Figure:
             title,
             Lettering(parameters, 0.25, theme.dim, (x, 3.6), room=places.TITLE.right - width - 0.4 - x),
             Lettering(where, 0.22, theme.dim, (places.TITLE.right, 3.6), align="right"),
-            Lettering(
-                "HBM", 0.3, theme.ink, (places.HBM.left + 0.18, places.HBM.top - 0.36), weight="semibold"
-            ),
-            Lettering(
-                "SRAM", 0.3, theme.ink, (places.SRAM.left + 0.18, places.SRAM.top - 0.38), weight="semibold"
-            ),
         )
         for name, place in self.plan.hbm.items():
             array = trace.layout.array(name)
             color = theme.hue(array.symbol).text
             with_legend = place.style == "heat" and place.box.width >= _LEGEND_ROOM
-            at = place.box.left + (0.25 if with_legend else place.box.width / 2), place.box.top + 0.11
+            at = place.box.left + (0.25 if with_legend else place.box.width / 2), place.box.top + 0.13
+            if place.lying:
+                at = place.box.left - 0.3, place.box.center[1] - 0.08
             group.add(Lettering(array_math(array), NAME_EM, color, at, align="center", colors=colors))
-            group.add(*self._tile_labels(place, array.symbol))
+            group.add(*self._tile_labels(place, name, array.symbol))
             if with_legend:
                 group.add(*self._legend(place, array.symbol))
         in_hbm = {array.symbol for array in trace.layout.arrays}
         for name, place in self.plan.sram.items():
             slot = self.launch.slot(name)
-            at = place.box.center[0], place.box.top + 0.19
-            group.add(
-                Lettering(
-                    slot_math(slot), NAME_EM, theme.hue(slot.symbol).text, at, align="center", colors=colors
-                )
-            )
+            group.add(Slot(place.box, slot_math(slot).strip("$"), theme, slot.symbol, NAME_EM))
             if place.style == "heat" and place.box.width >= _LEGEND_ROOM and slot.symbol not in in_hbm:
                 group.add(*self._legend(place, slot.symbol))
-            outline = VMobject(stroke_color=theme.line, stroke_width=1.5, fill_opacity=0)
-            outline.points = _box(place.box)
-            group.add(outline)
         index = self.grid.index(self.story.block)
-        count = int(np.prod(self.launch.grid))
-        group.add(
-            Lettering(
-                f"block {index + 1} of {count}",
-                0.18,
-                theme.dim,
-                (places.SRAM.left + 0.18, places.SRAM.top - 0.63),
-                room=places.TITLE_ROOM - 0.1,
-            )
-        )
+        which = [f"block {index + 1} of {int(np.prod(self.launch.grid))}"]
+        if len(trace.layout.launches) > 1:
+            which.append(f"launch {self.story.launch + 1} of {len(trace.layout.launches)}")
+        for n, text in enumerate(which):
+            at = places.SRAM.left + 0.18, places.SRAM.top - 0.63 - 0.24 * n
+            group.add(Lettering(text, 0.2, theme.dim, at, room=places.LOOPS.width))
         return group
 
     def _legend(self, place: Place, symbol: str) -> list[VMobject]:
@@ -352,8 +367,8 @@ class Figure:
         left = right - line_width(most, em) - 0.04
         parts: list[VMobject] = [Lettering(most, em, self.theme.dim, (right, y), align="right")]
         steps = np.linspace(-1, 1, 7)
-        for n, part in enumerate(steps):
-            color = mix(scale.zero, scale.above if part >= 0 else scale.below, abs(float(part)))
+        for n, share in enumerate(steps):
+            color = mix(scale.zero, scale.above if share >= 0 else scale.below, abs(float(share)) ** 0.5)
             swatch = VMobject(
                 fill_color=color, fill_opacity=1, stroke_color=self.theme.rule, stroke_width=0.5
             )
@@ -362,18 +377,25 @@ class Figure:
             parts.append(swatch)
         return parts
 
-    def _tile_labels(self, place: Place, symbol: str) -> list[Lettering]:
-        """Labels left of the tiles; where tiles are too low for one each, only of some of them."""
+    def _tile_labels(self, place: Place, name: str, symbol: str) -> list[Lettering]:
+        """Labels left of the tiles, above them where they lie; where tiles are too small, only of some of them."""
         grid = place.grid
-        pitch = grid.cell(place.box)[1] * grid.tile + grid.gap
+        pitch = grid.cell(place.box)[not place.lying] * grid.tile + grid.gap
         em = 0.22
-        every = next(n for n in (1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 64, 128, 10**9) if n * pitch >= em * 0.95)
+        least = em * (2.2 if place.lying else 1.0)
+        every = next(n for n in (1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 64, 128, 10**9) if n * pitch >= least)
+        boxes = [grid.tile_box(place.box, n) for n in range(0, grid.tiles, every)]
+        along = [box.center[not place.lying] for box in boxes]
         labels = []
-        for n in range(0, grid.tiles, every):
-            box = grid.tile_box(place.box, n)
+        for n, box in enumerate(boxes):
+            if n and abs(along[n] - along[n - 1]) < least:  # a ragged tile is smaller than the others
+                break
             at = place.box.left - 0.07, box.center[1] - 0.06
+            if place.lying:
+                at = box.center[0], box.top + 0.1
+            text, color = tile_math(name, symbol, n * every), self.theme.hue(symbol).text
             labels.append(
-                Lettering(tile_math(symbol, n), em, self.theme.hue(symbol).text, at, align="right", room=0.3)
+                Lettering(text, em, color, at, align="center" if place.lying else "right", room=0.33)
             )
         return labels
 

@@ -22,10 +22,14 @@ from scenes.actions import CountTraffic, RunBlock
 from scenes.camera import FigureCamera, FilmWriter
 from scenes.errors import SceneError
 from scenes.figure import Figure
-from scenes.score import Score, Wording, words_for
-from scenes.story import Loaded, Picture, Stored, Story, tell_all
-from scenes.tempo import Timing, timings
+from scenes.orders import window_of
+from scenes.score import Score, Wording, words_for, working_for
+from scenes.story import Event, Loaded, Picture, Stored, Story, Window, tell_all
+from scenes.tempo import Timing, ticks, timings
 from scenes.theme import Theme, theme_named
+from scenes.workings import Part, Working
+
+_MOVING = 0.5  # of the time of a part; the rest is for reading it
 
 
 @dataclass(frozen=True)
@@ -60,14 +64,16 @@ def load_trace(named: str) -> Trace:
     return kernels.recorded(named)
 
 
-def stories_for(score: Score, trace: Trace, block: Block | None = None) -> tuple[Story, ...]:
+def stories_for(
+    score: Score, trace: Trace, block: Block | None = None, window: Window | None = None
+) -> tuple[Story, ...]:
     """The stories that a score's film tells of `trace`, one block after another; SceneError if it cannot."""
     if trace.kernel != score.kernel:
         raise SceneError(
             f"this scene plays traces of {score.kernel!r}, and this is a trace of {trace.kernel!r}: "
             f"use the scene of {trace.kernel!r}, or record {score.kernel!r}"
         )
-    return tell_all(trace, block)
+    return tell_all(trace, block, window)
 
 
 def block_named(text: str) -> Block:
@@ -83,7 +89,8 @@ class Film(Scene):
     """Plays blocks of a trace, one after another, as its score says.
 
     Without arguments the trace, theme and block are those of the environment: TRACE (a file or a recording's name),
-    THEME (light or dark), BLOCK. `played` is told after each step how many of how many are played.
+    THEME (light or dark), BLOCK, STEPS (such as 0:200). `played` is told after each step how many of how many are
+    played.
     """
 
     score: ClassVar[Score]
@@ -92,10 +99,11 @@ class Film(Scene):
         self,
         trace: Trace | None = None,
         theme: Theme | None = None,
+        window: Window | None = None,
         played: Callable[[int, int], None] = lambda done, of: None,
         **options: Any,
     ) -> None:
-        self._given = trace, theme
+        self._given = trace, theme, window
         self._played = played
         self.takes: list[Take] = []
         options.setdefault("renderer", CairoRenderer(file_writer_class=FilmWriter, camera_class=FigureCamera))
@@ -115,21 +123,28 @@ class Film(Scene):
 
     def setup(self) -> None:
         """Read what is to be played."""
-        trace, theme = self._given
+        trace, theme, window = self._given
         block = None
         if trace is None:
-            trace = load_trace(os.environ.get("TRACE", self.score.kernel))
+            trace = load_trace(os.environ.get("TRACE", self.score.kernel.replace("_", "-")))
             block = block_named(os.environ["BLOCK"]) if os.environ.get("BLOCK") else None
+            window = window_of(os.environ["STEPS"]) if os.environ.get("STEPS") else None
         self.theme = theme or theme_named(os.environ.get("THEME", "light"))
-        self.stories = stories_for(self.score, trace, block)
-        self.timings = timings(self.stories)
+        self.stories = stories_for(self.score, trace, block, window)
+        self.workings = {
+            (s, n): working
+            for s, story in enumerate(self.stories)
+            for n, picture in enumerate(story.pictures)
+            if (working := working_for(self.score, story.pictures[n - 1], picture))
+        }
+        self.timings = timings(self.stories, self.workings)
         assert isinstance(self.camera, FigureCamera)
         self.camera.background_color = ManimColor(self.theme.paper)
 
     def construct(self) -> None:
         """Play each block: its opening, then every step."""
         of, before = sum(len(story.pictures) for story in self.stories), None
-        for story, timings_ in zip(self.stories, self.timings, strict=True):
+        for s, (story, timings_) in enumerate(zip(self.stories, self.timings, strict=True)):
             self.story = story
             self.figure = Figure(story, self.score, self.theme, self.stories)
             self.clear()
@@ -142,7 +157,7 @@ class Film(Scene):
                     words, section = self._opening(timing, before), self._section(picture)
                 else:
                     words, section = words_for(self.score, story, picture), self._section(picture)
-                    self._step(story.pictures[n - 1], picture, timing, words)
+                    self._step(story.pictures[n - 1], picture, timing, words, self.workings.get((s, n)))
                 trace_step = picture.step.index if picture.step else None
                 self.takes.append(Take(words, section, trace_step))
                 self.writer.end_take()
@@ -151,13 +166,17 @@ class Film(Scene):
 
     def show_step(self, number: int) -> None:
         """Put on the canvas, at once, how things are when step `number` is over."""
-        places_ = [(story, picture) for story in self.stories for picture in story.pictures]
-        self.story, picture = places_[number]
+        numbers = [(s, n) for s, story in enumerate(self.stories) for n in range(len(story.pictures))]
+        s, n = numbers[number]
+        self.story = self.stories[s]
+        picture = self.story.pictures[n]
         self.figure = Figure(self.story, self.score, self.theme, self.stories)
         self.figure.show(picture)
         opening = picture.step is None and picture.skipped is None
         words = self._opening_words() if opening else words_for(self.score, self.story, picture)
         self.figure.caption.say(words.caption)
+        if working := self.workings.get((s, n)):
+            self.figure.worked.say(working.summary)
         self.add(*self.figure.mobjects)
         if picture.skipped:
             self.add(self.figure.crosses(picture.skipped))
@@ -195,6 +214,9 @@ class Film(Scene):
         if len(launches) > 1:
             which += f" of {self.figure.launch.function.replace('_', ' ')}"
         title = self.story.trace.title
+        if any(self.story.pictures[0].slots.values()):
+            sentence = f"{title}: {which} is at work; what it did so far is left out."
+            return Wording(f"block {block} goes on", f"{which.capitalize()} goes on", sentence)
         if self.story is self.stories[0]:
             sentence = f"{title}: {which} starts. Its inputs lie in HBM, its slots in SRAM are empty."
         elif self.story.launch != self.stories[self.stories.index(self.story) - 1].launch:
@@ -210,13 +232,16 @@ class Film(Scene):
         index = figure.grid.index(self.story.block)
         slides = before is not None and before.launch == self.story.launch
         last = figure.grid.index(before.block) if before is not None and slides else None
-        if last is not None:
+        act = RunBlock(figure.grid, figure.zoom, places.SRAM, index, last, run_time=timing.phases[0])
+        if last is None:
+            act.show_moment(0)
+        else:
             figure.grid.fill(last)
             figure.zoom.join(figure.grid.square(last), places.SRAM)
         self.add(figure.caption)
         self.wait(timing.say)
         self._front(figure.zoom, figure.grid)
-        self.play(RunBlock(figure.grid, figure.zoom, places.SRAM, index, last, run_time=timing.phases[0]))
+        self.play(act)
         self.wait(timing.look)
         return words
 
@@ -239,15 +264,23 @@ class Film(Scene):
             block = f"{self.figure.launch.function.replace('_', ' ')}, {block}"
         return ", ".join([block, *parts])
 
-    def _step(self, before: Picture, picture: Picture, timing: Timing, words: Wording) -> None:
+    def _step(
+        self, before: Picture, picture: Picture, timing: Timing, words: Wording, working: Working | None
+    ) -> None:
         figure = self.figure
         assert picture.step is not None
         figure.caption.say(words.caption)
+        figure.worked.say(())
         figure.loops.at(picture.step.loop)
-        self._front(figure.loops, figure.caption)
+        self._front(figure.loops, figure.caption, figure.worked)
         self.wait(timing.say)
         counted = False
-        for phase, seconds in zip(picture.phases, timing.phases, strict=True):
+        by_phase = working.by_phase(picture.phases) if working and timing.in_parts else None
+        for n, (phase, seconds) in enumerate(zip(picture.phases, timing.phases, strict=True)):
+            if by_phase and working:
+                for part in by_phase[n]:
+                    self._part(part, working.row, phase, picture, seconds / len(by_phase[n]))
+                continue
             acts, passing = figure.acts(phase, seconds)
             crossing = isinstance(phase[0], Loaded | Stored) and not counted
             if crossing:
@@ -261,7 +294,33 @@ class Film(Scene):
             self.add(*new)
         if not counted:
             figure.traffic.count(picture.traffic)
+        if working:
+            figure.caption.say(words.caption)
+            figure.worked.say(working.summary)
+            self._front(figure.caption, figure.worked)
         self.wait(timing.look)
+
+    def _part(self, part: Part, row: int, phase: tuple[Event, ...], picture: Picture, seconds: float) -> None:
+        """One part of a step: its formula, the numbers of a row, and the change it comes to."""
+        figure = self.figure
+        figure.caption.say(part.formula)
+        figure.worked.say(part.numbers)
+        outlines = figure.outlines(part, row)
+        self._front(figure.caption, figure.worked, outlines)
+        own = tuple(event for event in phase if event.slot == part.changes)
+        if not own:
+            self.wait(seconds)
+        else:
+            moving = ticks(seconds * _MOVING)
+            acts, passing = figure.acts(own, moving)
+            self._front(*passing, outlines)
+            self.play(*acts)
+            gone, new = figure.settle(own, picture)
+            self.remove(*passing, *gone)
+            self.add(*new)
+            self._front(outlines)
+            self.wait(seconds - moving)
+        self.remove(outlines)
 
     def _front(self, *mobjects: Any) -> None:
         """Draw these last, so that all the others need to be drawn only once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scenes.film import Film
 from scenes.score import Score, Wording
+from scenes.workings import divide, fold_partials, fold_scores
 
 
 class FlashDecoding(Film):
@@ -64,5 +65,10 @@ class FlashDecoding(Film):
                 "Write {tiles}",
                 "{tiles} are copied to HBM: the attention over the whole cache.",
             ),
+        },
+        workings={
+            "update": fold_scores(divided=False),
+            "combine": fold_partials,
+            "finish": divide,
         },
     )

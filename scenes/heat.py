@@ -17,7 +17,11 @@ _MARKED = 9  # cells at least so many pixels wide and high carry a minus where t
 
 @dataclass(frozen=True)
 class Scale:
-    """The colours of a heat map: `most` is the size of the value that gets the full colour, either way."""
+    """The colours of a heat map: `most` is the size of the value that gets the full colour, either way.
+
+    The strength of a colour is the root of the value's share of `most`, so that small values beside large ones, such as
+    an output beside the sums it was divided from, can be told from zero.
+    """
 
     most: float
     above: str
@@ -28,7 +32,8 @@ class Scale:
     def colors(self, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """The colour, as three parts, of each value; of what is not finite, the colour of `nothing`."""
         finite = np.isfinite(values)
-        part = np.clip(np.where(finite, values, 0) / self.most, -1, 1)[..., None]
+        share = np.clip(np.where(finite, values, 0) / self.most, -1, 1)[..., None]
+        part = np.sign(share) * np.sqrt(abs(share))
         ends = np.where(part >= 0, rgb(self.above), rgb(self.below))
         mixed = np.asarray(rgb(self.zero)) * (1 - abs(part)) + ends * abs(part)
         return np.where(finite[..., None], mixed, rgb(self.nothing))

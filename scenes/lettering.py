@@ -41,6 +41,7 @@ def outline(word: str, weight: Weight = "regular") -> Outline:
         "H#h(1em)" + (word if word.startswith("$") else f'#"{quoted}"'),
         typst_preamble=f'#set text(font: "Libertinus Serif", weight: "{weight}")\n',
         track_baselines=True,
+        use_svg_cache=False,  # a deep copy of each, for nobody
     )
     upright, *glyphs = (glyph.points for glyph in shape.family_members_with_points())
     points = np.concatenate(glyphs) / em_of(shape)

@@ -29,9 +29,9 @@ from scenes.theme import theme_named
 def film_of(order: Order, played: Callable[[int, int], None] = lambda done, of: None) -> Film:
     """The scene that plays an order's trace; SceneError if none can."""
     trace = kernels.load(order.trace)
-    check(trace)
+    check(trace, order.window)
     scene = scene_for(trace.kernel)
-    return scene(trace=trace, theme=theme_named(order.theme), played=played)
+    return scene(trace=trace, theme=theme_named(order.theme), window=order.window, played=played)
 
 
 def scene_for(kernel: str) -> type[Film]:
@@ -124,7 +124,7 @@ def make(order: Order, key: str, played: Callable[[int, int], None] = lambda don
 
     Raises SceneError if the folder cannot be written or the disk is full; nothing half-written is left then.
     """
-    with workplace(order.folder, order.theme) as place, manim_settings(place, order.quality):
+    with workplace(order.folder, order.name) as place, manim_settings(place, order.quality, **_clear(order)):
         film = film_of(order, played)
         Manager(film).render()
         steps = film.step_list
@@ -148,9 +148,17 @@ def make(order: Order, key: str, played: Callable[[int, int], None] = lambda don
         os.replace(place / "key", order.key_file)
 
 
+def _clear(order: Order) -> dict[str, Any]:
+    """Manim's settings for a film with nothing behind it; WebM, since MP4 has no transparency."""
+    return {"transparent": True, "format": "webm", "verbosity": "ERROR"} if order.transparent else {}
+
+
 def still(order: Order, step: str) -> Path:
     """A picture of how things are when a step is over, as a PNG beside the films."""
-    with workplace(order.folder, order.theme) as place, manim_settings(place, order.quality, dry_run=True):
+    with (
+        workplace(order.folder, order.name) as place,
+        manim_settings(place, order.quality, dry_run=True, **_clear(order)),
+    ):
         film = film_of(order)
         film.setup()
         ids = [f"s{n:02}" for n in range(film.step_count)]
@@ -158,8 +166,9 @@ def still(order: Order, step: str) -> Path:
             raise SceneError(f"there is no step {step!r} in this film: choose one of {ids[0]} to {ids[-1]}")
         film.show_step(ids.index(step))
         film.renderer.update_frame(film)
-        target = order.folder / f"{step}-{order.theme}.png"
-        Image.fromarray(film.renderer.get_frame()).convert("RGB").save(place / "still.png")
+        target = order.folder / f"{step}-{order.name}.png"
+        picture = Image.fromarray(film.renderer.get_frame())
+        (picture if order.transparent else picture.convert("RGB")).save(place / "still.png")
         os.replace(place / "still.png", target)
     return target
 

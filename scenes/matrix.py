@@ -18,7 +18,7 @@ from scenes.numerals import Numerals, written
 
 Style = Literal["numbers", "heat", "plain"]
 
-LEAST_EM, MOST_EM = 0.145, 0.25
+LEAST_EM, MOST_EM = 0.145, 0.32
 NUMBER_SHARE = 0.84  # of a cell's width, for its number
 _NOTHING = np.zeros((0, 3))
 _LEAST_TILE = 0.08  # lower tiles have no outline of their own
@@ -41,44 +41,53 @@ def style_for(width: float, height: float, widest: float) -> Style:
 class Grid:
     """Where the cells of a matrix lie in its box.
 
-    The rows fall into tiles of `tile` rows with `gap` between them.
+    The rows fall into tiles of `tile` rows with `gap` between them; with `across` it is the columns that do, and the
+    tiles lie side by side.
     """
 
     rows: int
     columns: int
     tile: int
     gap: float
+    across: bool = False
 
     @property
     def tiles(self) -> int:
-        """How many tiles the rows fall into."""
-        return math.ceil(self.rows / self.tile)
+        """How many tiles there are."""
+        return math.ceil((self.columns if self.across else self.rows) / self.tile)
 
     def cell(self, box: Box) -> tuple[float, float]:
         """The width and height of a cell."""
-        return box.width / self.columns, (box.height - self.gap * (self.tiles - 1)) / self.rows
+        gaps = self.gap * (self.tiles - 1)
+        if self.across:
+            return (box.width - gaps) / self.columns, box.height / self.rows
+        return box.width / self.columns, (box.height - gaps) / self.rows
 
     def row_tops(self, box: Box) -> npt.NDArray[np.float64]:
         """The y of each row's top edge."""
         rows = np.arange(self.rows)
-        return box.top - rows * self.cell(box)[1] - rows // self.tile * self.gap
+        return box.top - rows * self.cell(box)[1] - (0 if self.across else rows // self.tile * self.gap)
+
+    def column_lefts(self, box: Box) -> npt.NDArray[np.float64]:
+        """The x of each column's left edge."""
+        columns = np.arange(self.columns)
+        return (
+            box.left + columns * self.cell(box)[0] + (columns // self.tile * self.gap if self.across else 0)
+        )
 
     def part(self, box: Box, rows: tuple[int, int], columns: tuple[int, int]) -> Box:
         """The box around some rows and columns, half-open ranges."""
         width, height = self.cell(box)
-        tops = self.row_tops(box)
-        bottom = tops[rows[1] - 1] - height
-        return Box(
-            box.left + columns[0] * width,
-            float(tops[rows[0]]),
-            (columns[1] - columns[0]) * width,
-            float(tops[rows[0]] - bottom),
-        )
+        tops, lefts = self.row_tops(box), self.column_lefts(box)
+        left, top = float(lefts[columns[0]]), float(tops[rows[0]])
+        right, bottom = float(lefts[columns[1] - 1]) + width, float(tops[rows[1] - 1]) - height
+        return Box(left, top, right - left, top - bottom)
 
     def tile_box(self, box: Box, index: int) -> Box:
         """The box of one tile; the last may have fewer rows."""
-        first = index * self.tile
-        return self.part(box, (first, min(first + self.tile, self.rows)), (0, self.columns))
+        first, whole = index * self.tile, self.columns if self.across else self.rows
+        own = first, min(first + self.tile, whole)
+        return self.part(box, (0, self.rows), own) if self.across else self.part(box, own, (0, self.columns))
 
 
 class HeatImage(ImageMobject):
@@ -103,9 +112,9 @@ class HeatImage(ImageMobject):
 class Matrix(Group):
     """The values of a matrix in a box, as numbers, heat map or plain tiles.
 
-    `values` (rows, columns) is what there is; NaN is drawn as a blank cell. `fills` has a colour for each tile.
-    `room` rows and columns are what the slot could hold: beyond the values it is hatched. `between` is the colour of
-    the lines between cells with numbers.
+    `values` (rows, columns) is what there is; NaN is drawn as a blank cell, and with `masked`, −∞ as a hatched one.
+    `fills` has a colour for each tile. `room` rows and columns are what the slot could hold: beyond the values it is
+    hatched. `between` is the colour of the lines between cells with numbers.
     """
 
     def __init__(
@@ -121,6 +130,8 @@ class Matrix(Group):
         em: float = MOST_EM,
         tile: int | None = None,
         gap: float = 0.0,
+        across: bool = False,
+        masked: bool = False,
         room: tuple[int, int] | None = None,
         between: str = "#ffffff",
         hatch: str = "#71717a",
@@ -129,7 +140,10 @@ class Matrix(Group):
         super().__init__()
         rows, columns = values.shape
         self.values, self.style, self.fills = values, style, tuple(fills)
-        self.grid = Grid(rows, columns, tile or rows, gap)
+        self.grid = Grid(rows, columns, tile or (columns if across else rows), gap, across)
+        self.masked = (
+            np.argwhere(values == -np.inf) if masked and style == "numbers" else np.zeros((0, 2), int)
+        )
         self.room = room or (rows, columns)
         self.home, self._em = box, em
         self._order = tuple(dict.fromkeys(self.fills))
@@ -144,18 +158,21 @@ class Matrix(Group):
             self.numerals = Numerals(
                 ["" if np.isnan(value) else written(float(value)) for value in values.flat], ink
             )
+            self.add(self.hatch)
             self.add(self.numerals)
         elif style == "heat":
             self._pixels = self._image(values, box, scale)
             self.image = HeatImage(self._pixels)
             self.add(self.image)
-        self.add(self.hatch, self.frame)
+        if style != "numbers":
+            self.add(self.hatch)
+        self.add(self.frame)
         self.place(box)
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The numbers as written, row by row; none unless they are shown."""
-        return self.numerals.texts if self.numerals else ()
+        return () if self.numerals is None else self.numerals.texts
 
     def place(self, box: Box) -> None:
         """Lay the matrix, room for more rows and columns included, into `box`."""
@@ -236,11 +253,13 @@ class Matrix(Group):
         image[blank] = 0
         if self.grid.gap == 0:
             return image
-        gap = np.zeros(
-            (max(1, round(self.grid.gap / self.grid.cell(box)[1] * down)), image.shape[1], 4), np.uint8
-        )
-        cuts = np.split(image, range(self.grid.tile * down, len(image), self.grid.tile * down))
-        return np.concatenate([part for cut in cuts for part in (cut, gap)][:-1])
+        axis = int(self.grid.across)
+        cell, pixels = self.grid.cell(box)[1 - axis], (down, across)[axis]
+        wide = max(1, round(self.grid.gap / cell * pixels))
+        gap = np.zeros((image.shape[0], wide, 4) if axis else (wide, image.shape[1], 4), np.uint8)
+        step = self.grid.tile * pixels
+        cuts = np.split(image, range(step, image.shape[axis], step), axis=axis)
+        return np.concatenate([part for cut in cuts for part in (cut, gap)][:-1], axis=axis)
 
     def _inset(self, box: Box) -> Box:
         """Where the heat map lies: a mat shows around it, as far as there is room and tiles have no gaps."""
@@ -250,14 +269,14 @@ class Matrix(Group):
 
     def _centers(self) -> Points:
         width, height = self.grid.cell(self.valid_box)
-        x = self.valid_box.left + (np.arange(self.grid.columns) + 0.5) * width
+        x = self.grid.column_lefts(self.valid_box) + width / 2
         y = self.grid.row_tops(self.valid_box) - height / 2
         return np.stack([np.tile(x, self.grid.rows), np.repeat(y, self.grid.columns)], axis=-1)
 
     def _cell_rectangles(self, count: int, inset: float = 0.0) -> Points:
         width, height = self.grid.cell(self.valid_box)
         n = np.arange(count)
-        left = self.valid_box.left + n % self.grid.columns * width
+        left = self.grid.column_lefts(self.valid_box)[n % self.grid.columns]
         top = self.grid.row_tops(self.valid_box)[n // self.grid.columns]
         return rectangles(left + inset, top - inset, left + width - inset, top - height + inset)
 
@@ -266,14 +285,15 @@ class Matrix(Group):
         whole = self.valid_box
         paths: dict[str, list[Points]] = {color: [] for color in self._order}
         cells = (
-            self._cell_rectangles(self.grid.rows * self.grid.columns, 0.008)
+            self._cell_rectangles(self.grid.rows * self.grid.columns, 0.008).reshape(-1, 16, 3)
             if self.style == "numbers"
             else None
         )
+        row, column = np.divmod(np.arange(self.grid.rows * self.grid.columns), self.grid.columns)
+        tile_of = (column if self.grid.across else row) // self.grid.tile
         for n, color in enumerate(self.fills):
-            first, last = n * self.grid.tile, min((n + 1) * self.grid.tile, self.grid.rows)
             if cells is not None:
-                paths[color].append(cells[16 * first * self.grid.columns : 16 * last * self.grid.columns])
+                paths[color].append(cells[tile_of == n].reshape(-1, 3))
             else:
                 tile = self.grid.tile_box(whole, n)
                 paths[color].append(rectangles(tile.left, tile.top, tile.right, tile.bottom))
@@ -283,7 +303,8 @@ class Matrix(Group):
         valid, box = self.valid_box, self.box
         below = Box(box.left, valid.bottom, box.width, valid.bottom - box.bottom)
         beside = Box(valid.right, valid.top, box.right - valid.right, valid.height)
-        return np.concatenate([hatching(below), hatching(beside)])
+        cells = [self.grid.part(valid, (r, r + 1), (c, c + 1)) for r, c in self.masked]
+        return np.concatenate([hatching(below), hatching(beside), *map(hatching, cells)])
 
 
 def _around(boxes: Sequence[Box]) -> Points:

@@ -9,20 +9,17 @@ _DIGITS = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 def slot_math(slot: SlotLayout) -> str:
     """A slot's name: its letter with the rest as its index, ``$S_(i j)$`` for ``Sij``."""
-    if slot.name.startswith(slot.symbol) and len(slot.name) > len(slot.symbol):
-        index = slot.name[len(slot.symbol) :]
-        return f"${_letter(slot.symbol)}_({' '.join(index) if len(index) <= 2 else _quoted(index)})$"
-    return f"${_letter(slot.name)}$"
+    return _indexed(slot.name, slot.symbol)
 
 
 def array_math(array: ArrayLayout) -> str:
     """An array's name: its letter with the rest as its index, ``$O_(p)$`` for ``Op``."""
-    return slot_math(SlotLayout(array.name, array.symbol, array.shape))
+    return _indexed(array.name, array.symbol)
 
 
-def tile_math(symbol: str, tile: int) -> str:
-    """A tile's name, ``$Q_1$``."""
-    return f"${_letter(symbol)}_({tile})$"
+def tile_math(array: str, symbol: str, tile: int) -> str:
+    """The name of a tile of an array, ``$Q_(0)$``; of one whose letter has an index, ``$O_(p 0)$``."""
+    return _indexed(array, symbol, str(tile))
 
 
 def name_math(name: str) -> str:
@@ -30,9 +27,16 @@ def name_math(name: str) -> str:
     return f"${_letter(name)}$"
 
 
-def tile_plain(symbol: str, tile: int) -> str:
+def tile_plain(array: str, tile: int) -> str:
     """A tile's name in plain text, ``Q₁``."""
-    return symbol + str(tile).translate(_DIGITS)
+    return array + str(tile).translate(_DIGITS)
+
+
+def _indexed(name: str, symbol: str, more: str = "") -> str:
+    letter, index = (symbol, name[len(symbol) :]) if name.startswith(symbol) else (name, "")
+    parts = [index if not index else " ".join(index) if len(index) <= 2 else _quoted(index), more]
+    below = " ".join(part for part in parts if part)
+    return f"${_letter(letter)}_({below})$" if below else f"${_letter(letter)}$"
 
 
 def _letter(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scenes.film import Film
 from scenes.score import Score, Wording
+from scenes.workings import fold_numbers, softmax_of_tile
 
 
 class OnlineSoftmax(Film):
@@ -45,4 +46,5 @@ class OnlineSoftmax(Film):
                 "Second pass, tile i = {i}: {tiles} is copied to HBM.",
             ),
         },
+        workings={"update": fold_numbers, "normalise": softmax_of_tile},
     )

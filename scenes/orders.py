@@ -9,12 +9,12 @@ from pathlib import Path
 
 from kernels.trace import Trace
 from scenes.errors import SceneError
-from scenes.story import check_length
+from scenes.story import Window, check_length
 
 ROOT = Path(__file__).resolve().parent.parent
 THEMES = ("light", "dark")
 
-_ALSO = ("manim.cfg", "kernels/layout.py", "kernels/trace.py", "kernels/trace_file.py")
+_ALSO = ("manim.cfg", "kernels/layout.py", "kernels/trace.py", "kernels/manifest.py", "kernels/trace_file.py")
 
 
 @dataclass(frozen=True)
@@ -36,28 +36,38 @@ QUALITIES = {
 
 @dataclass(frozen=True)
 class Order:
-    """One film to be made: of the trace in a file, under a recording's name, in one theme, into a folder."""
+    """One film to be made: of the trace in a file, under a recording's name, in one theme, into a folder.
+
+    With a `window` only of those of its steps. A `transparent` film has nothing behind the figure's panels.
+    """
 
     recording: str
     trace: Path
     theme: str
     quality: str
     folder: Path
+    window: Window | None = None
+    transparent: bool = False
+
+    @property
+    def name(self) -> str:
+        """What its files are called."""
+        return f"{self.theme}-transparent" if self.transparent else self.theme
 
     @property
     def film(self) -> Path:
         """Where the film goes."""
-        return self.folder / f"{self.theme}.mp4"
+        return self.folder / f"{self.name}.{'webm' if self.transparent else 'mp4'}"
 
     @property
     def poster(self) -> Path:
         """Where the film's poster goes."""
-        return self.folder / f"poster-{self.theme}.png"
+        return self.folder / f"poster-{self.name}.png"
 
     @property
     def key_file(self) -> Path:
         """Where it is noted what the film was made from."""
-        return self.folder / f".{self.theme}.key"
+        return self.folder / f".{self.name}.key"
 
     def key(self) -> str:
         """A hash of all that the film is made from: trace, sources, settings and the programs that draw it."""
@@ -66,7 +76,11 @@ class Order:
             content = path.read_bytes() if path.is_file() else b""
             digest.update(f"{path.name} {len(content)}\n".encode() + content)
         programs = [f"{name} {version(name)}" for name in ("manim", "typst", "av", "pycairo")]
-        digest.update("\n".join([self.theme, self.quality, str(QUALITIES[self.quality]), *programs]).encode())
+        digest.update(
+            "\n".join(
+                [self.name, self.quality, str(QUALITIES[self.quality]), str(self.window), *programs]
+            ).encode()
+        )
         return digest.hexdigest()
 
     def is_made(self, key: str) -> bool:
@@ -83,11 +97,19 @@ def has_scene(kernel: str) -> bool:
     return (ROOT / "scenes" / f"{kernel}.py").is_file()
 
 
-def check(trace: Trace) -> None:
+def check(trace: Trace, window: Window | None = None) -> None:
     """Raise SceneError if no film can be made of a trace."""
     if not has_scene(trace.kernel):
         raise SceneError(
             f"there is no scene for traces of {trace.kernel!r}: write scenes/{trace.kernel}.py, or a scene of your own "
             "for `manim render`"
         )
-    check_length(trace)
+    check_length(trace, window=window)
+
+
+def window_of(text: str) -> Window:
+    """The steps written as ``100:200``; SceneError if they are not written so."""
+    first, colon, end = text.partition(":")
+    if not colon or not first.isdigit() or not end.isdigit():
+        raise SceneError(f"{text} is no range of steps: write it as 100:200")
+    return int(first), int(end)

@@ -11,11 +11,12 @@ from kernels.layout import ArrayLayout, Loop
 from scenes.boxes import Box, rectangles
 from scenes.lettering import Lettering, line_width
 from scenes.names import array_math, name_math
-from scenes.numerals import Numerals
+from scenes.numerals import Numerals, number_outline, written
 from scenes.story import Crossed
 from scenes.theme import Theme
+from scenes.workings import Line, Number
 
-_LABEL_EM, _NUMBER_EM, _SMALL_EM = 0.26, 0.2, 0.19
+_LABEL_EM, _NUMBER_EM, _SMALL_EM, _WORD_SPACE = 0.26, 0.2, 0.19, 0.22
 
 
 def symbol_colors(theme: Theme) -> dict[str, str]:
@@ -26,7 +27,7 @@ def symbol_colors(theme: Theme) -> dict[str, str]:
 class Caption(VGroup):
     """The caption line in `box`: what happens in this step."""
 
-    def __init__(self, box: Box, theme: Theme, em: float = 0.36) -> None:
+    def __init__(self, box: Box, theme: Theme, em: float = 0.4) -> None:
         super().__init__()
         self.box, self.theme, self.em, self.text = box, theme, em, ""
 
@@ -49,6 +50,40 @@ class Caption(VGroup):
             )
 
 
+class Memory(VGroup):
+    """HBM or SRAM: a panel that fills `box`, with its name in the corner."""
+
+    def __init__(self, name: str, box: Box, theme: Theme) -> None:
+        super().__init__()
+        self.box = box
+        at = box.left + 0.18, box.top - 0.37
+        self.add(
+            _outlined(box, theme.rule, theme.panel), Lettering(name, 0.3, theme.ink, at, weight="semibold")
+        )
+
+
+class Slot(VGroup):
+    """A place in a memory for one tile, value or carry: an outline around `box` with a name above it.
+
+    `name` is a letter in Typst mathematics, such as ``S_(i j)``; `symbol`, by default its first letter, has the colour.
+    """
+
+    def __init__(self, box: Box, name: str, theme: Theme, symbol: str | None = None, em: float = 0.3) -> None:
+        super().__init__()
+        self.box = box
+        color = theme.hue(symbol or name[0]).text
+        self.add(Lettering(f"${name}$", em, color, (box.center[0], box.top + 0.19), align="center"))
+        self.add(_outlined(box, theme.line))
+
+
+def _outlined(box: Box, line: str, fill: str | None = None) -> VMobject:
+    outline = VMobject(
+        stroke_color=line, stroke_width=1.5, fill_color=fill, fill_opacity=float(fill is not None)
+    )
+    outline.points = rectangles(box.left, box.top, box.right, box.bottom)
+    return outline
+
+
 class TrafficPanel(VGroup):
     """Elements of each array moved across HBM so far, by the `blocks` it names: bars and numbers."""
 
@@ -66,7 +101,7 @@ class TrafficPanel(VGroup):
         head = 0.62
         self._pitch = min(0.3, (box.height - head - 0.38) / max(len(arrays), 1))
         self._first = box.top - head - self._pitch / 2
-        self._bar_left, self._bar_room = box.left + 0.5, 0.95
+        self._bar_left, self._bar_room = box.left + 0.56, 0.9
         self._columns = box.left + 2.0, box.right - 0.16
         self.still = VGroup()
         self.still.add(
@@ -81,7 +116,7 @@ class TrafficPanel(VGroup):
             Lettering(blocks, _SMALL_EM * 0.95, theme.dim, (box.right - 0.16, box.top - 0.28), align="right"),
             *self._swatches(box.top - 0.47),
         )
-        em = min(_LABEL_EM, self._pitch * 0.95)
+        em = min(_LABEL_EM, self._pitch * 0.9)
         for array, y in zip(self.arrays, self._ys(), strict=True):
             color = theme.hue(array.symbol).text
             self.still.add(
@@ -149,11 +184,18 @@ class TrafficPanel(VGroup):
 
 
 class LoopPanel(VGroup):
-    """The loops around the steps, outermost first, in one line: the value of each, and how far it has come."""
+    """The loops around the steps, outermost first: the value of each, and how far it has come.
 
-    def __init__(self, loops: Sequence[Loop], box: Box, theme: Theme) -> None:
+    `turns` are the values each loop takes in this block, by default all; the others, another block's or skipped, are
+    faint.
+    """
+
+    def __init__(
+        self, loops: Sequence[Loop], box: Box, theme: Theme, turns: Mapping[str, frozenset[int]] | None = None
+    ) -> None:
         super().__init__()
         self.loops, self.box, self.theme = tuple(loops), box, theme
+        self.turns = {loop.name: (turns or {}).get(loop.name, frozenset(range(loop.turns))) for loop in loops}
         self.values: dict[str, int] = {}
         self.at({})
 
@@ -161,48 +203,85 @@ class LoopPanel(VGroup):
         """Show these values; a loop without one has not begun or is between turns."""
         self.values = dict(values)
         self.submobjects.clear()
-        if not self.loops:
-            return
-        em, base, gap = 0.25, self.box.center[1] - 0.08, 0.7
-        depth = ("outer loop", "inner loop") if len(self.loops) == 2 else ("loop",) * len(self.loops)
-        texts = [f"{word} {name_math(loop.name)}" for word, loop in zip(depth, self.loops, strict=True)]
-        names = [line_width(text, em) for text in texts]
-        values_wide = [line_width(f"= {loop.turns}", em) + 0.2 for loop in self.loops]
-        room = (self.box.width - gap * (len(self.loops) - 1)) / len(self.loops)
-        turns_wide = [
-            min(0.19 * loop.turns, 2.4, room - name - value)
-            for loop, name, value in zip(self.loops, names, values_wide, strict=True)
-        ]
-        total = sum(names) + sum(values_wide) + sum(turns_wide) + gap * (len(self.loops) - 1)
-        x = self.box.center[0] - total / 2
-        for n, loop in enumerate(self.loops):
-            self.add(Lettering(texts[n], em, self.theme.dim, (x, base)))
-            x += names[n]
-            if loop.name in values:
-                self.add(Lettering(f"= {values[loop.name]}", em, self.theme.ink, (x + 0.06, base)))
-            x += values_wide[n]
-            self.add(*self._turns(loop, values.get(loop.name), Box(x, base + 0.145, turns_wide[n], 0.13)))
-            x += turns_wide[n] + gap
+        top = self.box.top
+        for loop in self.loops:
+            text = (
+                f"{name_math(loop.name)} = {values[loop.name]}"
+                if loop.name in values
+                else name_math(loop.name)
+            )
+            color = self.theme.ink if loop.name in values else self.theme.dim
+            indent = line_width("loop", 0.2) + 0.08
+            if indent + line_width(text, 0.24) > self.box.width:
+                indent = 0.0
+            else:
+                self.add(Lettering("loop", 0.2, self.theme.dim, (self.box.left, top - 0.2)))
+            at = self.box.left + indent, top - 0.2
+            self.add(Lettering(text, 0.24, color, at, room=self.box.width - indent))
+            room = Box(self.box.left, top - 0.34, self.box.width, 0.3)
+            self.add(*self._squares(loop, values.get(loop.name), room))
+            top -= self.box.height / max(len(self.loops), 2)
 
-    def _turns(self, loop: Loop, value: int | None, box: Box) -> list[VMobject]:
-        """A row of squares, one for each turn, those begun filled; a bar where there are too many."""
-        begun = 0 if value is None else value + 1
-        pitch = box.width / loop.turns
-        if pitch >= 0.08:
-            lefts = box.left + pitch * np.arange(loop.turns)
-            side = min(box.height, pitch * 0.7)
-            top = box.center[1] + side / 2
-            edges = rectangles(lefts, top, lefts + side, top - side)
-            filled = edges[: 16 * begun]
+    def _squares(self, loop: Loop, value: int | None, box: Box) -> list[VMobject]:
+        """Rows of squares, one for each turn, those begun filled; a bar where there are too many."""
+        own = self.turns[loop.name]
+        begun = [turn for turn in sorted(own) if value is not None and turn <= value]
+        across = min(loop.turns, 8)
+        if loop.turns <= 24:
+            pitch = min(0.15, box.width / across)
+            row, column = np.divmod(np.arange(loop.turns), across)
+            left, top = box.left + pitch * column, box.top - pitch * row
+            edges = rectangles(left, top, left + 0.7 * pitch, top - 0.7 * pitch).reshape(-1, 16, 3)
         else:
-            edges = rectangles(box.left, box.top, box.right, box.bottom)
-            filled = rectangles(box.left, box.top, box.left + box.width * begun / loop.turns, box.bottom)
-            filled = filled if begun else filled[:0]
-        outline = VMobject(stroke_color=self.theme.line, stroke_width=1.2, fill_opacity=0)
-        outline.points = edges
+            pitch = box.width / loop.turns
+            lefts = box.left + pitch * np.arange(loop.turns, dtype=np.float64)
+            edges = rectangles(lefts, box.top, lefts + pitch, box.top - 0.12).reshape(-1, 16, 3)
+        other = [turn for turn in range(loop.turns) if turn not in own]
+        parts = []
+        if loop.turns > 24:
+            whole = VMobject(stroke_color=self.theme.line, stroke_width=1.2, fill_opacity=0)
+            whole.points = rectangles(box.left, box.top, box.right, box.top - 0.12)
+            parts.append(whole)
+        else:
+            for turns, color in ((other, self.theme.rule), (sorted(own), self.theme.line)):
+                outline = VMobject(stroke_color=color, stroke_width=1.2, fill_opacity=0)
+                outline.points = edges[turns].reshape(-1, 3)
+                parts.append(outline)
         inside = VMobject(fill_color=self.theme.ink, fill_opacity=1, stroke_width=0)
-        inside.points = filled
-        return [outline, inside]
+        inside.points = edges[begun].reshape(-1, 3)
+        return [*parts, inside]
+
+
+class Worked(VGroup):
+    """A line of a formula with its numbers put in, in `box`, each number in the colour of its letter."""
+
+    def __init__(self, box: Box, theme: Theme, em: float = 0.34) -> None:
+        super().__init__()
+        self.box, self.theme, self.em = box, theme, em
+        self.line: Line = ()
+
+    def say(self, line: Line) -> None:
+        """Show another line."""
+        self.line = line
+        self.submobjects.clear()
+        widths = [self._width(part) for part in line]
+        total = sum(widths) + _WORD_SPACE * max(len(line) - 1, 0)
+        em = self.em * min(1.0, self.box.width / (self.em * total)) if total else self.em
+        x, base = self.box.center[0] - em * total / 2, self.box.center[1] - 0.33 * em
+        for part, width in zip(line, widths, strict=True):
+            if isinstance(part, Number):
+                color = self.theme.hue(part.symbol).text if part.symbol else self.theme.ink
+                numerals = Numerals([written(part.value)], color)
+                numerals.place(np.array([[x + em * width / 2, base + 0.325 * em]]), em)
+                self.add(numerals)
+            else:
+                self.add(Lettering(part, em, self.theme.dim, (x, base), colors=symbol_colors(self.theme)))
+            x += em * (width + _WORD_SPACE)
+
+    def _width(self, part: str | Number) -> float:
+        return (
+            number_outline(written(part.value)).width if isinstance(part, Number) else line_width(part, 1.0)
+        )
 
 
 def _number(text: str, em: float, right: float, y: float, color: str) -> Numerals:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from scenes.names import slot_math, tile_math, tile_plain
 from scenes.skips import Skipped
 from scenes.story import Cleared, Computed, Event, Loaded, Move, Picture, Stored, Story, Updated
+from scenes.workings import Rule, Working, work_out
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,23 @@ class Wording:
 
 @dataclass(frozen=True)
 class Score:
-    """Which kernel is played, and how: each launch's arrays and slots from left to right, and the wording of steps."""
+    """Which kernel is played, and how: each launch's arrays and slots from left to right, and the wording of steps.
+
+    `workings` has the rule by which a kind of step is worked out in its parts.
+    """
 
     kernel: str
     arrays: Sequence[Sequence[str]]
     slots: Sequence[Sequence[str]]
     wordings: Mapping[str, Wording] = field(default_factory=dict)
+    workings: Mapping[str, Rule] = field(default_factory=dict)
+
+
+def working_for(score: Score, before: Picture, picture: Picture) -> Working | None:
+    """The step of `picture` in its parts; None if the score has no rule for it, or there is nothing to work out."""
+    if picture.step is None or picture.step.name not in score.workings:
+        return None
+    return work_out(score.workings[picture.step.name], before, picture)
 
 
 def words_for(score: Score, story: Story, picture: Picture) -> Wording:
@@ -44,8 +56,8 @@ def words_for(score: Score, story: Story, picture: Picture) -> Wording:
         return _own_words(story, step.name, events)
     wording = score.wordings[step.name]
     moves = [event for event in events if isinstance(event, Move)]
-    plain = ", ".join(tile_plain(event.symbol, event.tile) for event in moves)
-    mathematics = _listed([tile_math(event.symbol, event.tile) for event in moves])
+    plain = ", ".join(tile_plain(event.array, event.tile) for event in moves)
+    mathematics = _listed([tile_math(event.array, event.symbol, event.tile) for event in moves])
     return Wording(
         wording.label.format(tiles=plain, **step.loop),
         wording.caption.format(tiles=mathematics, **step.loop),
@@ -56,8 +68,8 @@ def words_for(score: Score, story: Story, picture: Picture) -> Wording:
 def _words_for_skip(story: Story, skipped: Skipped) -> Wording:
     symbols = {array.name: array.symbol for array in story.trace.layout.arrays}
     turns = f"{skipped.loop} = {', '.join(map(str, skipped.turns))}"
-    plain = ", ".join(tile_plain(symbols[name], tile) for name, tile in skipped.tiles)
-    mathematics = _listed([tile_math(symbols[name], tile) for name, tile in skipped.tiles])
+    plain = ", ".join(tile_plain(name, tile) for name, tile in skipped.tiles)
+    mathematics = _listed([tile_math(name, symbols[name], tile) for name, tile in skipped.tiles])
     return Wording(
         f"skip {turns}",
         f"Skip {mathematics or turns}: above the diagonal",
@@ -80,10 +92,10 @@ def _own_words(story: Story, name: str, events: Sequence[Event]) -> Wording:
         if not done:
             continue
         plain_names = [
-            tile_plain(event.symbol, event.tile) if isinstance(event, Move) else event.slot for event in done
+            tile_plain(event.array, event.tile) if isinstance(event, Move) else event.slot for event in done
         ]
         math_names = [
-            tile_math(event.symbol, event.tile)
+            tile_math(event.array, event.symbol, event.tile)
             if isinstance(event, Move)
             else slot_math(launch.slot(event.slot))
             for event in done

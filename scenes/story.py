@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,18 +15,22 @@ from scenes.skips import Skipped, skips
 
 MOST_STEPS = 500
 
+Window = tuple[int, int]
+
 
 @dataclass(frozen=True)
 class Content:
     """What a slot holds: the valid part of its values as a matrix, in a slot of `shape` rows and columns.
 
-    `symbol` is the letter of what it is and `tile` which tile of the array it came from, None for what was computed.
-    `folds` counts the updates it went through, `turn` how often the slot had been computed when it was filled.
+    `symbol` is the letter of what it is; `array` and `tile` say which tile of which array it came from, None for what
+    was computed. `folds` counts the updates it went through, `turn` how often the slot had been computed when it was
+    filled.
     """
 
     values: Array
     shape: tuple[int, int]
     symbol: str
+    array: str | None = None
     tile: int | None = None
     folds: int = 0
     turn: int = 0
@@ -120,6 +124,13 @@ class Story:
     pictures: tuple[Picture, ...]
 
     @property
+    def turns(self) -> Mapping[str, frozenset[int]]:
+        """The values that each loop takes in this block."""
+        names = [loop.name for loop in self.trace.layout.launches[self.launch].loops]
+        steps = [picture.step for picture in self.pictures if picture.step]
+        return {name: frozenset(step.loop[name] for step in steps if name in step.loop) for name in names}
+
+    @property
     def events(self) -> Iterable[Event]:
         """Everything that happens, in order."""
         return (event for picture in self.pictures for phase in picture.phases for event in phase)
@@ -174,7 +185,7 @@ def tell(trace: Trace, block: Block | None = None, launch: int = 0, before: Stor
     """The story of one block, by default the first of the trace.
 
     It finds HBM and the traffic as the story `before` left them, if there is one. Raises SceneError for a block that
-    left no steps, or more than a film can show.
+    left no steps.
     """
     if block is None:
         block = next((place for turn, place in trace.blocks if turn == launch), (0, 0, 0))
@@ -182,7 +193,6 @@ def tell(trace: Trace, block: Block | None = None, launch: int = 0, before: Stor
     if not steps:
         known = ", ".join(str(place) for turn, place in trace.blocks if turn == launch)
         raise SceneError(f"block {block} left no steps in this trace: choose one of {known}")
-    _check_length(f"block {block} has", len(steps))
     hbm = _hbm_before(trace, steps, before)
     folds = {array.name: (0,) * array.tiles for array in trace.layout.arrays}
     traffic = {array.name: Crossed() for array in trace.layout.arrays}
@@ -233,32 +243,57 @@ def filmed_blocks(trace: Trace) -> tuple[tuple[int, Block], ...]:
     return tuple(place for place in trace.blocks if heads[place] == heads[trace.blocks[0]])
 
 
-def tell_all(trace: Trace, block: Block | None = None) -> tuple[Story, ...]:
+def tell_all(trace: Trace, block: Block | None = None, window: Window | None = None) -> tuple[Story, ...]:
     """The stories of a film, one after another: of one block of the first launch, or of all that a film plays.
 
-    Raises SceneError as :func:`tell` does, or if all together have more steps than a film can show.
+    With a `window` only of the steps in it, counted over the blocks. Raises SceneError for a block that left no steps,
+    for a window without steps, or if there are more steps than a film can show.
     """
+    check_length(trace, block, window)
     if block is not None:
-        return (tell(trace, block),)
-    check_length(trace)
-    stories: list[Story] = []
-    for launch, place in filmed_blocks(trace):
-        stories.append(tell(trace, place, launch, stories[-1] if stories else None))
-    return tuple(stories)
+        stories = [tell(trace, block)]
+    else:
+        stories = []
+        for launch, place in filmed_blocks(trace):
+            stories.append(tell(trace, place, launch, stories[-1] if stories else None))
+    return tuple(stories) if window is None else _cut(stories, window)
 
 
-def check_length(trace: Trace) -> None:
-    """Raise SceneError if the blocks that a film plays have more steps than a film can show."""
-    blocks = filmed_blocks(trace)
+def check_length(trace: Trace, block: Block | None = None, window: Window | None = None) -> None:
+    """Raise SceneError if there are no steps to play, or more than a film can show."""
+    blocks = filmed_blocks(trace) if block is None else ((0, block),)
     steps = sum(len(trace.steps_of(place, launch)) for launch, place in blocks)
-    _check_length(f"block {blocks[0][1]} has" if len(blocks) == 1 else f"{len(blocks)} blocks have", steps)
-
-
-def _check_length(who: str, steps: int) -> None:
+    who = f"block {blocks[0][1]} has" if len(blocks) == 1 else f"{len(blocks)} blocks have"
+    if window is not None:
+        first, end = window
+        if not 0 <= first < min(end, steps):
+            raise SceneError(
+                f"{who} {steps} steps, and none of them is in --steps {first}:{end}: choose others"
+            )
+        steps = min(end, steps) - first
+        who = f"--steps {first}:{end} asks for"
     if steps > MOST_STEPS:
         raise SceneError(
-            f"{who} {steps} steps and a film shows at most {MOST_STEPS}: record fewer rows or larger tiles"
+            f"{who} {steps} steps and a film shows at most {MOST_STEPS}: choose some with --steps 0:{MOST_STEPS}, "
+            "or record fewer rows or larger tiles"
         )
+
+
+def _cut(stories: Sequence[Story], window: Window) -> tuple[Story, ...]:
+    """The part of the stories in a window; a block that is cut into opens with what it holds by then."""
+    found, count = [], 0
+    for story in stories:
+        kept: list[Picture] = []
+        for n, picture in enumerate(story.pictures):
+            inside = window[0] <= count < window[1]
+            if inside and not kept and n:
+                kept.append(replace(story.pictures[n - 1], step=None, phases=(), skipped=None))
+            if inside:
+                kept.append(picture)
+            count += picture.step is not None
+        if any(picture.step for picture in kept):
+            found.append(replace(story, pictures=tuple(kept)))
+    return tuple(found)
 
 
 def _hbm_before(trace: Trace, steps: tuple[Step, ...], before: Story | None) -> dict[str, Array]:
@@ -308,7 +343,14 @@ def _event(
             values = hbm[action.array][slice(*touched.rows), slice(*touched.columns)]
             return Loaded(
                 *where,
-                Content(values, matrix_shape(slot.shape), array.symbol, tile, folds[action.array][tile]),
+                Content(
+                    values,
+                    matrix_shape(slot.shape),
+                    array.symbol,
+                    array.name,
+                    tile,
+                    folds[action.array][tile],
+                ),
             )
         if isinstance(action, Store) and touched.writes and before is not None:
             return Stored(*where, before)
@@ -319,12 +361,10 @@ def _event(
     values = as_matrix(held)
     if isinstance(action, Compute):
         turn = before.turn + 1 if before else 1
-        content = Content(values, matrix_shape(slot.shape), slot.symbol, None, 0, turn)
+        content = Content(values, matrix_shape(slot.shape), slot.symbol, turn=turn)
         return Computed(action.slot, content, action.rows, action.columns)
     if isinstance(action, Clear):
         return Cleared(action.slot, Content(values, matrix_shape(slot.shape), slot.symbol))
-    tile_held, folds_before, turn = (before.tile, before.folds, before.turn) if before else (None, 0, 0)
-    return Updated(
-        action.slot,
-        Content(values, matrix_shape(slot.shape), slot.symbol, tile_held, folds_before + 1, turn),
-    )
+    if before is None:
+        return Updated(action.slot, Content(values, matrix_shape(slot.shape), slot.symbol, folds=1))
+    return Updated(action.slot, replace(before, values=values, folds=before.folds + 1))

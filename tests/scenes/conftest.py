@@ -17,7 +17,7 @@ from scenes.make import manim_settings
 from tests.scenes.shapes import SHAPES, name_of, traced
 
 
-@pytest.fixture(params=[name_of(shape) for shape in SHAPES])
+@pytest.fixture(params=SHAPES, ids=name_of)
 def trace(request: pytest.FixtureRequest) -> Trace:
     return traced(request.param)
 

@@ -61,7 +61,29 @@ def test_a_trace_too_long_for_a_film(tmp_path: Path) -> None:
     path = tmp_path / "long.trace"
     kernels.record("fa1", None, N=24, d=1, Br=2, Bc=2, batch_heads=1, backend="cpu").save(path)
     line = refused(tmp_path / "films", "--trace", path)
-    assert "block (0, 0, 0) has 588 steps and a film shows at most 500" in line
+    assert (
+        "block (0, 0, 0) has 588 steps and a film shows at most 500: choose some with --steps 0:500" in line
+    )
+    part = (
+        "--trace",
+        path,
+        "--steps",
+        "580:600",
+        "--step",
+        "s08",
+        "--still",
+        "--theme",
+        "light",
+        "--quality",
+        "l",
+    )
+    assert command(*part, "--out", tmp_path / "stills").exit_code == 0
+    assert (tmp_path / "stills" / "long" / "s08-light.png").is_file()
+
+
+def test_steps_that_are_no_range(small_trace: Path, tmp_path: Path) -> None:
+    line = refused(tmp_path / "films", "--trace", small_trace, "--steps", "5")
+    assert "5 is no range of steps: write it as 100:200" in line
 
 
 def test_two_wishes_at_once(small_trace: Path, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from scenes.errors import SceneError
 from scenes.fa1 import FlashAttention1
 from scenes.film import stories_for
 from scenes.score import words_for
-from scenes.story import Loaded, Stored, as_matrix, tell
-from tests.scenes.shapes import name_of, traced
+from scenes.story import Loaded, Stored, as_matrix, tell, tell_all
+from tests.scenes.shapes import FA2, RAGGED, TINY, traced
 
 
 def test_slots_hold_what_the_trace_holds_after_every_step(trace: Trace) -> None:
@@ -36,9 +36,13 @@ def test_hbm_is_this_blocks_window_after_every_step(trace: Trace) -> None:
 
 
 def test_inputs_are_those_of_the_filmed_head(trace: Trace) -> None:
-    block = (1, 0, 0)
-    for name in "QKV":
-        np.testing.assert_array_equal(tell(trace, block).pictures[0].hbm[name], trace.inputs[name][1])
+    for launch, block in trace.blocks:
+        steps = trace.steps_of(block, launch)
+        opening = tell(trace, block, launch).pictures[0]
+        for name, whole in trace.inputs.items():
+            if any(name in step.traffic for step in steps):
+                head = {step.traffic[name].head for step in steps if name in step.traffic}.pop()
+                np.testing.assert_array_equal(opening.hbm[name], as_matrix(whole[head]))
 
 
 def test_every_transfer_of_the_trace_is_one_move(trace: Trace) -> None:
@@ -69,7 +73,7 @@ def test_traffic_adds_up_to_the_traffic_of_the_block(trace: Trace) -> None:
 
 
 def test_a_carry_counts_the_tiles_of_keys_folded_into_it() -> None:
-    trace = traced(name_of({"N": 7, "d": 3, "Br": 2, "Bc": 3}))
+    trace = traced(RAGGED)
     for picture in tell(trace).pictures[1:]:
         if picture.step is None:  # turns that are skipped
             continue
@@ -83,7 +87,7 @@ def test_a_carry_counts_the_tiles_of_keys_folded_into_it() -> None:
 
 
 def test_captions_name_the_tiles_that_move() -> None:
-    story = tell(traced(name_of({"N": 7, "d": 3, "Br": 2, "Bc": 3})))
+    story = tell(traced(RAGGED))
     words = [words_for(FlashAttention1.score, story, picture) for picture in story.pictures[1:]]
     assert words[0].label == "load K₀, V₀"
     assert words[1].caption == "Load $Q_(0),$ $m_(0),$ $l_(0),$ $O_(0)$"
@@ -98,6 +102,31 @@ def test_a_block_that_is_not_there_is_refused(trace: Trace) -> None:
 def test_a_trace_of_another_kernel_is_refused() -> None:
     from dataclasses import replace
 
-    other = replace(traced(name_of({"N": 1, "d": 1, "Br": 1, "Bc": 1})), kernel="other")
+    other = replace(traced(TINY), kernel="other")
     with pytest.raises(SceneError, match="this scene plays traces of 'fa1', and this is a trace of 'other'"):
         stories_for(FlashAttention1.score, other)
+
+
+def test_a_window_shows_its_steps_and_what_was_held_before() -> None:
+    trace = traced(FA2)
+    whole = tell_all(trace)
+    steps = [picture for story in whole for picture in story.pictures if picture.step]
+    cut = tell_all(trace, window=(3, 15))
+    shown = [picture.step.index for story in cut for picture in story.pictures if picture.step]
+    assert shown == [picture.step.index for picture in steps[3:15] if picture.step]
+    assert [story.block for story in cut] == [(0, 0, 0), (1, 0, 0)]
+    assert cut[0].pictures[0].step is None
+    for name, content in steps[2].slots.items():
+        opening = cut[0].pictures[0].slots[name]
+        assert (opening is None) == (content is None)
+        if opening is not None and content is not None:
+            np.testing.assert_array_equal(opening.values, content.values)
+    assert set(cut[1].pictures[0].slots.values()) == {None}
+    assert cut[1].pictures[-1] is not None
+    assert cut[1].pictures[-1].traffic == steps[14].traffic
+
+
+@pytest.mark.parametrize("window", [(36, 40), (5, 5), (7, 3)])
+def test_a_window_without_steps_is_refused(window: tuple[int, int]) -> None:
+    with pytest.raises(SceneError, match=r"3 blocks have 36 steps, and none of them is in --steps"):
+        tell_all(traced(FA2), window=window)

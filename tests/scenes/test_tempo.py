@@ -9,7 +9,7 @@ import pytest
 from kernels.trace import Trace
 from scenes.story import tell
 from scenes.tempo import TICK, timings
-from tests.scenes.shapes import name_of, traced
+from tests.scenes.shapes import LONG, traced
 
 
 def test_every_duration_is_a_whole_number_of_ticks(trace: Trace) -> None:
@@ -20,13 +20,13 @@ def test_every_duration_is_a_whole_number_of_ticks(trace: Trace) -> None:
 
 
 def test_a_long_run_stays_under_ninety_seconds() -> None:
-    story = tell(traced(name_of({"N": 64, "d": 16, "Br": 16, "Bc": 16})))
+    story = tell(traced(LONG))
     assert len(story.pictures) == 1 + 68
     assert sum(timing.total for timing in timings([story])[0]) < 90
 
 
 def test_the_first_pass_is_the_slowest() -> None:
-    story = tell(traced(name_of({"N": 64, "d": 16, "Br": 16, "Bc": 16})))
+    story = tell(traced(LONG))
     lengths: dict[str, list[float]] = {}
     for picture, timing in zip(story.pictures, timings([story])[0], strict=True):
         lengths.setdefault(picture.step.name if picture.step else "", []).append(timing.total)

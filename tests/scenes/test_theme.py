@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from scenes.errors import SceneError
-from scenes.theme import THEMES, Theme, contrast, theme_named
+from scenes.theme import THEMES, Theme, contrast, mix, theme_named
 
 TEXT, MARK = 4.5, 3.0  # WCAG 2.2: 1.4.3 for text, 1.4.11 for what is not
 
@@ -51,6 +51,30 @@ def test_the_ends_of_a_heat_map_can_be_seen_and_its_minus_too(theme: Theme) -> N
     for hue in theme.hues.values():
         assert contrast(hue.above, theme.zero) >= MARK
         assert contrast(hue.below, theme.zero) >= MARK
+
+
+@themes
+def test_hatching_and_turns_can_be_seen(theme: Theme) -> None:
+    for behind in (theme.panel, theme.paper):
+        assert contrast(theme.line, behind) >= MARK
+    assert contrast(theme.ink, theme.line) >= MARK  # a turn begun beside one to come, −∞ on its hatching
+
+
+@themes
+def test_outlines_and_crosses_can_be_seen_on_every_heat_map(theme: Theme) -> None:
+    """They are in ink with an edge in the panel's colour: one of the two stands out from any colour."""
+    for hue in theme.hues.values():
+        for end in (hue.above, hue.below):
+            for step in range(11):
+                color = mix(theme.zero, end, step / 10)
+                assert max(contrast(theme.ink, color), contrast(theme.panel, color)) >= MARK
+
+
+@themes
+def test_text_on_paper_and_panel_has_the_contrast_of_text_in_every_hue(theme: Theme) -> None:
+    for hue in (*theme.hues.values(), theme.other):
+        for behind in (theme.paper, theme.panel):
+            assert contrast(hue.text, behind) >= TEXT
 
 
 @themes

@@ -1,0 +1,1 @@
+"""Scenes of something else, told with the vocabulary of the films."""
