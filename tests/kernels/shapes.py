@@ -7,8 +7,16 @@ from collections.abc import Iterator
 
 Params = dict[str, int]
 
-TILES = [(1, 1), (2, 3), (3, 2), (4, 4), (5, 8), (16, 16), (32, 8)]
-WIDTHS = [1, 3, 4, 17, 64]
+WIDTHS = {  # d for each Br, Bc
+    (1, 1): 64,
+    (2, 3): 3,
+    (3, 2): 1,
+    (4, 4): 4,
+    (5, 8): 17,
+    (16, 16): 64,
+    (32, 8): 2,
+}
+TILES = list(WIDTHS)
 PAIRS = [(1, 1), (1, 7), (2, 5), (5, 2), (3, 3), (8, 8), (13, 6), (16, 31), (33, 32), (70, 70)]
 _LARGEST = 60  # pairs of tiles in one run
 
@@ -17,7 +25,7 @@ def _attention(pairs: list[tuple[int, int]]) -> Iterator[Params]:
     for number, ((Br, Bc), (Nq, Nk)) in enumerate(itertools.product(TILES, pairs)):
         if -(-Nq // Br) * -(-Nk // Bc) > _LARGEST:
             continue
-        d = WIDTHS[(Br + Bc) % len(WIDTHS)]  # one for each tile size: an instance is a compile
+        d = WIDTHS[Br, Bc]
         for causal in (0, 1):
             yield {
                 "Nq": Nq,
