@@ -72,6 +72,21 @@ def magnitudes(Q: Matrix, K: Matrix, V: Matrix) -> dict[str, float]:
     }
 
 
+def scale(params: Mapping[str, int]) -> Mapping[str, np.generic]:
+    """The argument ``scale`` of an attention kernel, 1 / √d."""
+    return {"scale": np.float32(params["d"] ** -0.5)}
+
+
+def keys_loaded(queries: int, keys: int, Br: int, Bc: int, causal: bool) -> int:
+    """How many keys of one head are loaded in all, if each tile of queries loads the tiles of keys that it sees."""
+    loaded = 0
+    for first in range(0, queries, Br):
+        last = min(queries, first + Br) - 1
+        seen = max(0, min(keys, last + keys - queries + 1)) if causal else keys
+        loaded += min(keys, -(-seen // Bc) * Bc)
+    return loaded
+
+
 def draw_inputs(
     heads: int, queries: int, keys: int, d: int, tile: int, causal: bool, seed: int
 ) -> Mapping[str, Matrix]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kernels.attention import attention, draw_inputs, magnitudes, partial_attention, scores
+from kernels.attention import attention, draw_inputs, magnitudes, partial_attention, scale, scores
 from kernels.declaration import (
     Array,
     Arrays,
@@ -27,10 +27,6 @@ from kernels.layout import Compute, Load, Store, Update
 
 def _derive(params: Params) -> Mapping[str, int]:
     return {"Tr": ceil(params["N"] / params["Br"]), "Tc": ceil(params["N"] / params["Bc"])}
-
-
-def _scalars(params: Params) -> Mapping[str, np.generic]:
-    return {"scale": np.float32(params["d"] ** -0.5)}
 
 
 def _make_inputs(params: Params, seed: int) -> Arrays:
@@ -105,7 +101,7 @@ KERNEL = Kernel(
     ),
     recordings={"fa1": {}, "fa1-n64": {"N": 64, "d": 16, "Br": 16, "Bc": 16}},
     derive=_derive,
-    scalars=_scalars,
+    scalars=scale,
     arrays=(
         Array("Q", _MATRIX, tile="Br"),
         Array("K", _MATRIX, tile="Bc"),

@@ -9,7 +9,15 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kernels.attention import attention, draw_inputs, magnitudes, partial_attention, scores
+from kernels.attention import (
+    attention,
+    draw_inputs,
+    keys_loaded,
+    magnitudes,
+    partial_attention,
+    scale,
+    scores,
+)
 from kernels.declaration import (
     Array,
     Arrays,
@@ -27,10 +35,6 @@ from kernels.layout import Clear, Compute, Load, Store, Update
 
 def _derive(params: Params) -> Mapping[str, int]:
     return {"Tr": ceil(params["Nq"] / params["Br"]), "Tc": ceil(params["Nk"] / params["Bc"])}
-
-
-def _scalars(params: Params) -> Mapping[str, np.generic]:
-    return {"scale": np.float32(params["d"] ** -0.5)}
 
 
 def _make_inputs(params: Params, seed: int) -> Arrays:
@@ -83,11 +87,7 @@ def _magnitudes(params: Params, inputs: Arrays, head: int) -> Mapping[str, float
 def _traffic(params: Params) -> Mapping[str, tuple[int, int]]:
     """Elements read and written by all heads: Q, O and L once, K and V once for each tile of Q that sees them."""
     Nq, Nk, d, Br, Bc, heads = (params[name] for name in ("Nq", "Nk", "d", "Br", "Bc", "batch_heads"))
-    keys = 0
-    for i in range(ceil(Nq / Br)):
-        last = min(Nq, (i + 1) * Br) - 1
-        visible = max(0, min(Nk, last + Nk - Nq + 1)) if params["causal"] else Nk
-        keys += min(Nk, ceil(visible / Bc) * Bc)
+    keys = keys_loaded(Nq, Nk, Br, Bc, bool(params["causal"]))
     return {
         "Q": (heads * Nq * d, 0),
         "K": (heads * keys * d, 0),
@@ -116,7 +116,7 @@ KERNEL = Kernel(
         "fa2-n64": {"Nq": 64, "Nk": 64, "d": 16, "Br": 16, "Bc": 16, "batch_heads": 2},
     },
     derive=_derive,
-    scalars=_scalars,
+    scalars=scale,
     arrays=(
         Array("Q", ("batch_heads", "Nq", "d"), tile="Br"),
         Array("K", ("batch_heads", "Nk", "d"), tile="Bc"),

@@ -9,7 +9,16 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from kernels.attention import Matrix, attention, draw_inputs, magnitudes, partial_attention, scores
+from kernels.attention import (
+    Matrix,
+    attention,
+    draw_inputs,
+    keys_loaded,
+    magnitudes,
+    partial_attention,
+    scale,
+    scores,
+)
 from kernels.declaration import (
     Array,
     Arrays,
@@ -33,10 +42,6 @@ def _derive(params: Params) -> Mapping[str, int]:
         "tiles": ceil(Tc / params["splits"]),
         "parts": params["splits"] * params["Nq"],
     }
-
-
-def _scalars(params: Params) -> Mapping[str, np.generic]:
-    return {"scale": np.float32(params["d"] ** -0.5)}
 
 
 def _make_inputs(params: Params, seed: int) -> Arrays:
@@ -143,11 +148,7 @@ def _traffic(params: Params) -> Mapping[str, tuple[int, int]]:
     Nq, Nk, d, Br, Bc, heads, splits = (
         params[name] for name in ("Nq", "Nk", "d", "Br", "Bc", "batch_heads", "splits")
     )
-    keys = 0
-    for i in range(ceil(Nq / Br)):
-        last = min(Nq, (i + 1) * Br) - 1
-        visible = max(0, min(Nk, last + Nk - Nq + 1)) if params["causal"] else Nk
-        keys += min(Nk, ceil(visible / Bc) * Bc)
+    keys = keys_loaded(Nq, Nk, Br, Bc, bool(params["causal"]))
     parts = heads * splits * Nq
     return {
         "Q": (heads * splits * Nq * d, 0),
@@ -182,7 +183,7 @@ KERNEL = Kernel(
         "flash-decoding-n128": {"Nq": 1, "Br": 1, "Nk": 128, "d": 16, "Bc": 16, "splits": 4},
     },
     derive=_derive,
-    scalars=_scalars,
+    scalars=scale,
     arrays=(
         Array("Q", ("batch_heads", "Nq", "d"), tile="Br"),
         Array("K", ("batch_heads", "Nk", "d"), tile="Bc"),

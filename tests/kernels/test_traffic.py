@@ -59,7 +59,6 @@ def test_a_step_says_which_rows_and_columns_it_touched() -> None:
     ],
 )
 def test_a_planted_read_moves_the_count(tmp_path: Path, old: str, new: str, array: str, extra: int) -> None:
-    kernel = planted(tmp_path, old, new)
     honest = record_job(job_of(planted(tmp_path, "float s = 0;", "float s = 0; "), batch_heads=2), CPU)
     kernel = planted(tmp_path, old, new)
     trace = record_job(job_of(kernel, batch_heads=2), CPU)
