@@ -41,7 +41,7 @@ format: set-up
 lock: set-up
 	mkdir -p build
 	echo '# Every package of .venv, with its hashes; made by `make lock` from pyproject.toml.' > build/requirements.lock
-	$(BIN)/uv pip compile pyproject.toml --extra scenes --extra docs --extra dev --group build --upgrade --quiet \
+	$(BIN)/uv pip compile pyproject.toml --extra scenes --extra cluster --extra docs --extra dev --group build --upgrade --quiet \
 	  --python-version 3.11.2 --universal --fork-strategy fewest \
 	  --generate-hashes --no-emit-index-url --no-annotate --no-header >> build/requirements.lock
 	mv build/requirements.lock requirements.lock

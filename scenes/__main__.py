@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 import kernels
 from kernels.errors import KernelsError
 from scenes.errors import SceneError
-from scenes.orders import QUALITIES, THEMES, Order, check, has_scene, window_of
+from scenes.orders import QUALITIES, THEMES, Order, check, cluster_of, has_scene, window_of
 from scenes.render import render
 from scenes.story import Window
 
@@ -49,6 +49,7 @@ def main() -> None:
 )
 @click.option("--trace", type=click.Path(path_type=Path), help="A trace file, instead of recordings.")
 @click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="Films made at a time.")
+@click.option("--executor", help="dask://HOST:PORT: make the films on the Dask cluster of that scheduler.")
 @click.option("--force", is_flag=True, help="Make films that are up to date, too.")
 @click.option("--step", help="With --still: the step to show, such as s07.")
 @click.option("--still", "as_still", is_flag=True, help="A PNG of one step instead of a film.")
@@ -61,6 +62,7 @@ def render_command(
     quality: str,
     trace: Path | None,
     jobs: int,
+    executor: str | None,
     force: bool,
     step: str | None,
     as_still: bool,
@@ -71,6 +73,9 @@ def render_command(
     """Make the films of RECORDINGS, by default of every recording that there is a scene for."""
     if (step is not None) != as_still:
         raise SceneError("--step and --still go together: --step s07 --still makes a PNG of step s07")
+    cluster = cluster_of(executor) if executor else None
+    if cluster and as_still:
+        raise SceneError(f"--executor {executor} makes films; leave it out to make a still")
     part = window_of(window) if window else None
     traces = _traces(recordings, trace, part)
     themes = THEMES if theme == "both" else (theme,)
@@ -86,7 +91,7 @@ def render_command(
         for order in orders:
             click.echo(still(order, step))
         return
-    made = _render_with_bars(orders, jobs, force)
+    made = _render_with_bars(orders, jobs, force, cluster)
     for order in orders:
         click.echo(f"{order.film}  {'made' if order in made else 'up to date'}")
 
@@ -124,7 +129,7 @@ def _traces(recordings: tuple[str, ...], trace: Path | None, window: Window | No
     return {name: folder / f"{name}.trace" for name in found}
 
 
-def _render_with_bars(orders: list[Order], jobs: int, force: bool) -> list[Order]:
+def _render_with_bars(orders: list[Order], jobs: int, force: bool, cluster: str | None) -> list[Order]:
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("steps")
     progress = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True))
     bars: dict[Order, TaskID] = {}
@@ -137,7 +142,7 @@ def _render_with_bars(orders: list[Order], jobs: int, force: bool) -> list[Order
         progress.update(bars[order], completed=done, total=of)
 
     try:
-        return render(orders, jobs, force, report)
+        return render(orders, jobs, force, report, cluster)
     finally:
         if bars:
             progress.stop()

@@ -138,14 +138,16 @@ def make(order: Order, key: str, played: Callable[[int, int], None] = lambda don
         }
         for name, text in texts.items():
             (place / name).write_text(text, encoding="utf-8")
-        with suppress(FileNotFoundError):
-            order.key_file.unlink()
-        os.replace(made, order.film)
-        os.replace(place / "poster.png", order.poster)
-        for name in texts:
-            os.replace(place / name, order.folder / name)
         (place / "key").write_text(key)
-        os.replace(place / "key", order.key_file)
+        put_in_place(order, (Path(made), *(place / name for name in ("poster.png", *texts, "key"))))
+
+
+def put_in_place(order: Order, files: Sequence[Path]) -> None:
+    """Move what was made to `order.files`, in their order; until the last is there the film counts as not made."""
+    with suppress(FileNotFoundError):
+        order.key_file.unlink()
+    for made, target in zip(files, order.files, strict=True):
+        os.replace(made, target)
 
 
 def _clear(order: Order) -> dict[str, Any]:

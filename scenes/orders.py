@@ -69,6 +69,12 @@ class Order:
         """Where it is noted what the film was made from."""
         return self.folder / f".{self.name}.key"
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """All that making it leaves: the film, its poster and lists, and last the note of what it was made from."""
+        beside = (self.folder / name for name in ("steps.json", "chapters.vtt", "captions.vtt"))
+        return self.film, self.poster, *beside, self.key_file
+
     def key(self) -> str:
         """A hash of all that the film is made from: trace, sources, settings and the programs that draw it."""
         digest = hashlib.sha256()
@@ -85,11 +91,7 @@ class Order:
 
     def is_made(self, key: str) -> bool:
         """Whether the film is there and made from just this."""
-        beside = (self.folder / name for name in ("steps.json", "chapters.vtt", "captions.vtt"))
-        return (
-            all(path.is_file() for path in (self.film, self.poster, self.key_file, *beside))
-            and self.key_file.read_text() == key
-        )
+        return all(path.is_file() for path in self.files) and self.key_file.read_text() == key
 
 
 def has_scene(kernel: str) -> bool:
@@ -113,3 +115,12 @@ def window_of(text: str) -> Window:
     if not colon or not first.isdigit() or not end.isdigit():
         raise SceneError(f"{text} is no range of steps: write it as 100:200")
     return int(first), int(end)
+
+
+def cluster_of(text: str) -> str:
+    """The address of the scheduler in ``dask://HOST:PORT``, as Dask wants it; SceneError if it is not written so."""
+    scheme, separator, place = text.partition("://")
+    host, colon, port = place.rpartition(":")
+    if (scheme, separator, colon) == ("dask", "://", ":") and host and port.isdigit():
+        return f"tcp://{place}"
+    raise SceneError(f"{text} is no executor: write the address of a Dask scheduler as dask://HOST:PORT")

@@ -12,12 +12,16 @@ from scenes.orders import Order
 
 
 def render(
-    orders: Sequence[Order], jobs: int, force: bool, report: Callable[[Order, int, int], None]
+    orders: Sequence[Order],
+    jobs: int,
+    force: bool,
+    report: Callable[[Order, int, int], None],
+    cluster: str | None = None,
 ) -> list[Order]:
     """Make the films that are not up to date, `jobs` at a time; the orders that were carried out.
 
-    `report` is told how many steps of how many are played. Raises the first KernelsError of a film; the others that
-    were begun are finished.
+    With the address of a Dask `cluster` they are made there, as many at a time as it has workers. `report` is told how
+    many steps of how many are played. Raises the first KernelsError of a film; the others begun here are finished.
     """
     wanted = []
     for order in orders:
@@ -26,6 +30,11 @@ def render(
             wanted.append((order, key))
     if not wanted:
         return []
+    if cluster:
+        from scenes.cluster import make_on_cluster
+
+        make_on_cluster(cluster, wanted, report)
+        return [order for order, _ in wanted]
     from scenes.make import (
         make,  # with Manim, which takes a second to import: not when there is nothing to do
     )
