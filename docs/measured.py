@@ -35,6 +35,12 @@ def bench() -> dict[str, Any]:
     return _read("bench.json")
 
 
+@cache
+def fuzz() -> dict[str, Any]:
+    """What `python -m tests.kernels.fuzz` wrote."""
+    return _read("trace-fuzz.json")
+
+
 def _read(name: str) -> dict[str, Any]:
     results: dict[str, Any] = json.loads((RECORDINGS / name).read_text(encoding="utf-8"))
     return results
@@ -94,10 +100,14 @@ def tracing(kernel: str) -> dict[str, Any]:
 
 
 def times_as_long(kernel: str, beside: str) -> float:
-    """How many times as long `kernel` takes as `CuPy`, `float32` or `float16` beside it; `tracing`: on against off."""
-    if beside == "tracing":
+    """How many times as long `kernel` takes as `CuPy`, `float32` or `float16` beside it.
+
+    `tracing`: a traced run, as one that is not. `copying`: what tracing adds, as copying the bytes of the trace.
+    """
+    if beside in ("tracing", "copying"):
         pair = tracing(kernel)
-        return float(pair["traced"]["median_ms"] / pair["plain"]["median_ms"])
+        plain, traced = pair["plain"]["median_ms"], pair["traced"]["median_ms"]
+        return float(traced / plain if beside == "tracing" else (traced - plain) / pair["copy_ms"])
     own, *others = timings(kernel)
     for other in others:
         if other["what"].endswith(beside):

@@ -21,7 +21,7 @@ from typing import Any
 from kernels.backend import find_backend
 from kernels.errors import BackendError, KernelsError
 from kernels.job import Job, make_job
-from kernels.recording import counted, record_shape
+from kernels.recording import counted
 from kernels.registry import find_kernel
 from kernels.run import provenance
 from kernels.source import read_source
@@ -88,7 +88,7 @@ def _count(name: str, params: Mapping[str, int]) -> dict[str, Any]:
     job = _job(name, params)
     formula = job.kernel.traffic(job.params)
     # The tallies of every step, and the SRAM of the last alone: all of it would be tens of gigabytes.
-    most = max(record_shape(job, launch).capacity for launch in job.layout.launches)
+    most = max(job.kernel.most_steps(job.params, launch) for launch in range(len(job.layout.launches)))
     raw, _ = find_backend("cupy").trace(replace(job, window=Window(steps=(most - 1, most))))
     reads, writes = (sum(counts[way] for counts in formula.values()) for way in (0, 1))
     return {

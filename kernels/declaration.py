@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -66,11 +67,16 @@ class Slot:
 
 @dataclass(frozen=True)
 class StepKind:
-    """A kind of step: the name its SNAPSHOT gives, the loops around it (outermost first), and what it does."""
+    """A kind of step: the name its SNAPSHOT gives, the loops around it (outermost first), and what it does.
+
+    `most` names how many of them one block takes at most, where that is fewer than its loops have turns: a block of
+    Flash decoding takes only the turns of its own split.
+    """
 
     name: str
     loops: tuple[str, ...]
     actions: tuple[Action, ...]
+    most: str | None = None
 
 
 @dataclass(frozen=True)
@@ -109,11 +115,13 @@ class Moment:
 class Truth:
     """What a block holds at one moment by the definition: valid parts of slots, and its windows of HBM.
 
-    NaN in a window stands where the block has written nothing: there HBM is as it was before the launch.
+    NaN in a window stands where the block has written nothing: there HBM is as it was before the launch. `tiles` gives,
+    for each array that the step loads or stores, the head and the rows that it moves, each element once.
     """
 
     sram: Expected
     hbm: Expected
+    tiles: Mapping[str, tuple[int, slice]]
 
 
 def _nothing(params: Params) -> Mapping[str, int]:
@@ -155,6 +163,14 @@ class Kernel:
     def inputs(self) -> tuple[Array, ...]:
         """The arrays the caller gives."""
         return tuple(array for array in self.arrays if array.role == "input")
+
+    def most_steps(self, params: Params, launch: int) -> int:
+        """How many steps one block of a launch takes at most."""
+        sizes, declared = {**params, **self.derive(params)}, self.launches[launch]
+        return sum(
+            sizes[step.most] if step.most else prod(sizes[declared.loops[name]] for name in step.loops)
+            for step in declared.steps
+        )
 
     def layout(self, params: Params, threads: int) -> Layout:
         """The declaration with the sizes of one run put in."""

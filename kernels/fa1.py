@@ -42,7 +42,8 @@ def _outputs(params: Params, inputs: Arrays, dtype: npt.DTypeLike) -> Arrays:
 def _truth(params: Params, inputs: Arrays, moment: Moment, dtype: npt.DTypeLike) -> Truth:
     """What a block holds after one step: each row's carries are its attention over the keys it has seen by then."""
     N, Br, Bc, causal = params["N"], params["Br"], params["Bc"], bool(params["causal"])
-    Q, K, V = (inputs[name][moment.block[0]] for name in "QKV")
+    head = moment.block[0]
+    Q, K, V = (inputs[name][head] for name in "QKV")
     j, i = moment.loop["j"], moment.loop.get("i", 0)
     before, after = min(N, j * Bc), min(N, (j + 1) * Bc)
     keys, rows = slice(before, after), slice(i * Br, min(N, (i + 1) * Br))
@@ -59,7 +60,8 @@ def _truth(params: Params, inputs: Arrays, moment: Moment, dtype: npt.DTypeLike)
         sram |= {"Qi": Q[rows], "Oi": carries["O"][rows], "mi": carries["m"][rows], "li": carries["l"][rows]}
         if moment.name != "load_q":
             sram["Sij"] = scores(Q, K, causal, dtype)[rows, keys]
-    return Truth(sram=sram, hbm=hbm)
+    tiles = dict.fromkeys("KV", (head, keys)) | dict.fromkeys("QOlm", (head, rows))
+    return Truth(sram=sram, hbm=hbm, tiles=tiles)
 
 
 def _magnitudes(params: Params, inputs: Arrays, head: int) -> Mapping[str, float]:

@@ -76,7 +76,8 @@ def _truth(params: Params, inputs: Arrays, moment: Moment, dtype: npt.DTypeLike)
     if moment.name == "write":
         for name, window in hbm.items():
             window[rows] = carried[name][rows]
-    return Truth(sram=sram, hbm=hbm)
+    tiles = dict.fromkeys("KV", (head, keys)) | dict.fromkeys("QOL", (head, rows))
+    return Truth(sram=sram, hbm=hbm, tiles=tiles)
 
 
 def _magnitudes(params: Params, inputs: Arrays, head: int) -> Mapping[str, float]:

@@ -55,6 +55,14 @@ def _split(params: Params, s: int) -> slice:
     return slice(min(params["Nk"], s * size), min(params["Nk"], (s + 1) * size))
 
 
+_PARTS = ("Op", "lp", "mp")
+
+
+def _part(params: Params, s: int, rows: slice) -> slice:
+    """Where the partial results of split `s` for these rows of Q stand."""
+    return slice(s * params["Nq"] + rows.start, s * params["Nq"] + rows.stop)
+
+
 def _outputs(params: Params, inputs: Arrays, dtype: npt.DTypeLike) -> Arrays:
     Q, K, V = (inputs[name] for name in "QKV")
     causal = bool(params["causal"])
@@ -102,13 +110,14 @@ def _truth_of_split(params: Params, inputs: Arrays, moment: Moment, dtype: npt.D
         if moment.name != "load_kv":
             sram["Sij"] = scores(Q, K, causal, dtype)[rows, keys]
 
-    parts = params["splits"] * Nq
+    parts, place = params["splits"] * Nq, _part(params, s, rows)
     hbm = {"Op": np.full((parts, Q.shape[1]), np.nan, dtype), "lp": np.full(parts, np.nan, dtype)}
     hbm["mp"] = hbm["lp"].copy()
     if moment.name == "write_part":
         for name, carry in (("Op", "U"), ("lp", "l"), ("mp", "m")):
-            hbm[name][s * Nq + rows.start : s * Nq + rows.stop] = carried[carry][rows]
-    return Truth(sram=sram, hbm=hbm)
+            hbm[name][place] = carried[carry][rows]
+    tiles = {"Q": (head, rows)} | dict.fromkeys("KV", (head, keys)) | dict.fromkeys(_PARTS, (head, place))
+    return Truth(sram=sram, hbm=hbm, tiles=tiles)
 
 
 def _truth_of_combine(params: Params, inputs: Arrays, moment: Moment, dtype: npt.DTypeLike) -> Truth:
@@ -132,7 +141,9 @@ def _truth_of_combine(params: Params, inputs: Arrays, moment: Moment, dtype: npt
     if moment.name == "write":
         for name, window in hbm.items():
             window[rows] = carried[name][rows]
-    return Truth(sram=sram, hbm=hbm)
+    place = _part(params, moment.loop.get("s", 0), rows)
+    tiles = dict.fromkeys("OL", (head, rows)) | dict.fromkeys(_PARTS, (head, place))
+    return Truth(sram=sram, hbm=hbm, tiles=tiles)
 
 
 def _magnitudes(params: Params, inputs: Arrays, head: int) -> Mapping[str, float]:
@@ -212,12 +223,13 @@ KERNEL = Kernel(
                 StepKind(
                     "load_q", (), (Load("Q", "Qi"), Clear("mi", "Qi"), Clear("li", "Qi"), Clear("Oi", "Qi"))
                 ),
-                StepKind("load_kv", ("j",), (Load("K", "Kj"), Load("V", "Vj"))),
-                StepKind("compute", ("j",), (Compute("Sij", rows="Qi", columns="Kj"),)),
+                StepKind("load_kv", ("j",), (Load("K", "Kj"), Load("V", "Vj")), most="tiles"),
+                StepKind("compute", ("j",), (Compute("Sij", rows="Qi", columns="Kj"),), most="tiles"),
                 StepKind(
                     "update",
                     ("j",),
                     (Update("mi", ("Sij",)), Update("li", ("Sij", "mi")), Update("Oi", ("Sij", "mi", "Vj"))),
+                    most="tiles",
                 ),
                 StepKind("write_part", (), (Store("mi", "mp"), Store("li", "lp"), Store("Oi", "Op"))),
             ),

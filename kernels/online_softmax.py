@@ -57,7 +57,8 @@ def _outputs(params: Params, inputs: Arrays, dtype: npt.DTypeLike) -> Arrays:
 def _truth(params: Params, inputs: Arrays, moment: Moment, dtype: npt.DTypeLike) -> Truth:
     """What a block holds after one step: m and d of the numbers seen so far, then y of the whole row."""
     N, b, i = params["N"], params["b"], moment.loop.get("i", 0)
-    x = inputs["x"][moment.block[0]]
+    row = moment.block[0]
+    x = inputs["x"][row]
     tile = slice(i * b, min(N, (i + 1) * b))
     seen = {"start": 0, "load": tile.start, "update": tile.stop}.get(moment.name, N)
     whole = softmax(x[None], dtype)[2][0]
@@ -73,7 +74,7 @@ def _truth(params: Params, inputs: Arrays, moment: Moment, dtype: npt.DTypeLike)
         written[:end] = whole[:end]
         if moment.name != "reload":
             sram["yi"] = whole[tile]
-    return Truth(sram=sram, hbm={"y": written})
+    return Truth(sram=sram, hbm={"y": written}, tiles=dict.fromkeys("xy", (row, tile)))
 
 
 def _magnitudes(params: Params, inputs: Arrays, head: int) -> Mapping[str, float]:
@@ -118,11 +119,11 @@ KERNEL = Kernel(
             loops={"pass": "passes", "i": "T"},
             steps=(
                 StepKind("start", (), (Clear("m", None), Clear("d", None))),
-                StepKind("load", ("pass", "i"), (Load("x", "xi"),)),
-                StepKind("update", ("pass", "i"), (Update("m", ("xi",)), Update("d", ("xi", "m")))),
-                StepKind("reload", ("pass", "i"), (Load("x", "xi"),)),
-                StepKind("normalise", ("pass", "i"), (Compute("yi", rows="xi", columns=None),)),
-                StepKind("write", ("pass", "i"), (Store("yi", "y"),)),
+                StepKind("load", ("pass", "i"), (Load("x", "xi"),), most="T"),
+                StepKind("update", ("pass", "i"), (Update("m", ("xi",)), Update("d", ("xi", "m"))), most="T"),
+                StepKind("reload", ("pass", "i"), (Load("x", "xi"),), most="T"),
+                StepKind("normalise", ("pass", "i"), (Compute("yi", rows="xi", columns=None),), most="T"),
+                StepKind("write", ("pass", "i"), (Store("yi", "y"),), most="T"),
             ),
         ),
     ),

@@ -92,17 +92,16 @@ class RawLaunch:
     before: Memory
 
 
-def record_shape(job: Job, launch: LaunchLayout) -> RecordShape:
-    """What of a launch is recorded, and how large it is."""
-    turns = {loop.name: loop.turns for loop in launch.loops}
-    capacity = sum(math.prod(turns[name] for name in step.loops) for step in launch.steps)
+def record_shape(job: Job, launch: int) -> RecordShape:
+    """What of a launch, by its number, is recorded, and how large it is."""
+    layout, capacity = job.layout.launches[launch], job.kernel.most_steps(job.params, launch)
     window = job.window or Window()
     return RecordShape(
         capacity=capacity,
-        blocks=_clipped(window.blocks, math.prod(launch.grid)),
+        blocks=_clipped(window.blocks, math.prod(layout.grid)),
         steps=_clipped(window.steps, capacity),
         tallies=2 * _TALLY_WORDS * len(job.layout.arrays),
-        sram=job.shared_bytes(launch) // 4,
+        sram=job.shared_bytes(layout) // 4,
         patches=tuple(
             array.tile * array.columns if array.role == "output" else 0 for array in job.layout.arrays
         ),
@@ -173,7 +172,7 @@ def check_fault(job: Job, fault: npt.NDArray[Any]) -> None:
 
 def check_size(job: Job, limit: int) -> None:
     """Raises ParameterError if what a job records takes more than `limit` bytes, or is nothing at all."""
-    shapes = [record_shape(job, launch) for launch in job.layout.launches]
+    shapes = [record_shape(job, launch) for launch in range(len(job.layout.launches))]
     size = sum(shape.bytes for shape in shapes)
     if not any(math.prod(shape.slots) for shape in shapes):
         blocks = max(math.prod(launch.grid) for launch in job.layout.launches)
@@ -192,7 +191,7 @@ def read_steps(job: Job, raw: list[RawLaunch]) -> tuple[Step, ...]:
     """The steps of a run, in the order launch, block, time."""
     steps: list[Step] = []
     for number, launch in enumerate(raw):
-        first = record_shape(job, job.layout.launches[number]).blocks[0]
+        first = record_shape(job, number).blocks[0]
         for block in range(len(launch.counts)):
             steps += _block_steps(job, number, first + block, launch, block, len(steps))
     return tuple(steps)
@@ -245,7 +244,7 @@ def _block_steps(
 ) -> list[Step]:
     """The steps recorded of one block, which is number `at` of those in the launch's records."""
     layout, arrays = job.layout.launches[number], job.layout.arrays
-    shape = record_shape(job, layout)
+    shape = record_shape(job, number)
     names, block = step_names(job.kernel), _block_index(layout, block_number)
     records, slots = launch.records[at, : launch.counts[at]], launch.slots[at]
     patches_at = _HEAD_WORDS + shape.tallies

@@ -105,7 +105,7 @@ def print_report(console: Console, trace: Trace, report: Report, most: int = 10)
         console.print(
             f"{run}: {report.checks} checks passed over {len(trace.steps)} steps; "
             f"the worst error is {report.worst:.0%} of its bound"
-            f"{'; the counts of a window were held against no formula' if trace.window else ''}",
+            f"{'; of a window the counts of each step are checked, not their sum' if trace.window else ''}",
             markup=False,
         )
         return

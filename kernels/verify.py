@@ -182,7 +182,7 @@ def _check_block(trace: Trace, kernel: Kernel, steps: tuple[Step, ...], tally: _
             if trace.window and name not in step.hbm:
                 continue  # the block has written it only after the last step recorded
             _check_window(trace, step, name, values, plain.hbm[name], magnitudes, tally)
-        for problem in _contradictions(trace, step, tally):
+        for problem in _contradictions(trace, step, exact.tiles, tally):
             tally.find(step.index, problem)
         if previous or not trace.window:
             for problem in _trespasses(step, previous, tally):
@@ -239,8 +239,10 @@ def _trespasses(step: Step, previous: Step | None, tally: _Tally) -> Iterator[st
                 yield f"{step.name} changed {slot} outside its valid part {step.valid[slot]}"
 
 
-def _contradictions(trace: Trace, step: Step, tally: _Tally) -> Iterator[str]:
-    """Where a step moved something other than its declared actions say."""
+def _contradictions(
+    trace: Trace, step: Step, tiles: Mapping[str, tuple[int, slice]], tally: _Tally
+) -> Iterator[str]:
+    """Where a step moved something other than its declared actions say: these tiles, each element once."""
     loaded = {action.array for action in step.kind.actions if isinstance(action, Load)}
     stored = {action.array for action in step.kind.actions if isinstance(action, Store)}
     for name, traffic in step.traffic.items():
@@ -249,10 +251,25 @@ def _contradictions(trace: Trace, step: Step, tally: _Tally) -> Iterator[str]:
             counts = f"{traffic.reads} reads, {traffic.writes} writes"
             yield f"{step.name} touched {name} ({counts}), which is none of its actions"
     for action in step.kind.actions:
-        if isinstance(action, Load | Store) and action.array in step.traffic:
-            tally.checks += 1
-            if not _equal(step.held(action.slot), _box(trace, step, action.array)):
-                yield f"{action.slot} does not hold the tile of {action.array} that {step.name} moved"
+        if not isinstance(action, Load | Store):
+            continue
+        tally.checks += 2
+        if action.array not in step.traffic:
+            yield f"{step.name} moved nothing of {action.array}"
+            continue
+        traffic, (head, rows) = step.traffic[action.array], tiles[action.array]
+        first, last = traffic.columns
+        counted = traffic.reads if isinstance(action, Load) else traffic.writes
+        moved = _elements(counted, traffic.head, slice(*traffic.rows))
+        due = _elements((rows.stop - rows.start) * (last - first), head, rows)
+        if moved != due:
+            yield f"{step.name} moved {moved} of {action.array}, must move {due}"
+        if not _equal(step.held(action.slot), _box(trace, step, action.array)):
+            yield f"{action.slot} does not hold the tile of {action.array} that {step.name} moved"
+
+
+def _elements(count: int, head: int, rows: slice) -> str:
+    return f"{count} elements in rows {rows.start}:{rows.stop} of head {head}"
 
 
 def _box(trace: Trace, step: Step, name: str) -> npt.NDArray[np.float32]:

@@ -1,6 +1,7 @@
 """Measurements on a page: `/// traffic-counters`, `/// traffic-caches`, `/// speed-table`, `/// speed-chart`, others.
 
-`[=bench.fa1.CuPy]` in prose is how many times as long the kernel takes; `float32`, `float16` and `tracing` go as well.
+`[=bench.fa1.CuPy]` in prose is how many times as long a kernel takes; also `float32`, `float16`, `tracing`, `copying`.
+`[=fuzz.cases]` is a field of the record of the long fuzz; `[=fuzz.day]` is its day.
 """
 
 from __future__ import annotations
@@ -289,6 +290,20 @@ class FromBench(InlineProcessor):
         return element, m.start(), m.end()
 
 
+class FromFuzz(InlineProcessor):
+    """Replaces `[=fuzz.FIELD]` by a field of the record of the long fuzz."""
+
+    def handleMatch(self, m: Match[str], data: str) -> tuple[Element, int, int]:  # type: ignore[override]
+        """The value, as text; MeasuredError if the record has no such field."""
+        record = measured.fuzz()
+        value = record["recorded_at"][:10] if m[1] == "day" else record.get(m[1])
+        if value is None:
+            raise measured.MeasuredError(f"the record of the fuzz has no {m[1]!r}")
+        element = Element("span", {"class": "from-trace", "title": "from kernels/recordings/trace-fuzz.json"})
+        element.text = counted(value) if isinstance(value, int) else str(value)
+        return element, m.start(), m.end()
+
+
 class MeasuredExtension(HtmlBlockExtension):
     """Registers the blocks of this module, and its numbers in prose."""
 
@@ -296,6 +311,7 @@ class MeasuredExtension(HtmlBlockExtension):
         """Before the figures of recordings (185), which look alike."""
         super().extendMarkdown(md)
         md.inlinePatterns.register(FromBench(r"\[=bench\.(\w+)\.(\w+)\]", md), "from-bench", 186)
+        md.inlinePatterns.register(FromFuzz(r"\[=fuzz\.(\w+)\]", md), "from-fuzz", 186)
 
     def extendMarkdownBlocks(self, md: Markdown, block_mgr: Any) -> None:
         """Register each."""

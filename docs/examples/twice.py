@@ -33,7 +33,8 @@ def truth(params: Params, inputs: Arrays, moment: Moment, dtype: np.typing.DType
         sram["yi"] = 2 * x[tile]
     elif i:
         sram["yi"] = 2 * x[tile.start - b : tile.start]  # of the tile before
-    return Truth(sram=sram, hbm={"y": y})
+    moved = moment.block[0], tile
+    return Truth(sram=sram, hbm={"y": y}, tiles={"x": moved, "y": moved})
 
 
 KERNEL = Kernel(

@@ -111,8 +111,8 @@ class Cpu:
         self.prepare([job], traced=True)
         memory = _memory(job)
         raw = []
-        for number, layout in enumerate(job.layout.launches):
-            shape = record_shape(job, layout)
+        for number in range(len(job.layout.launches)):
+            shape = record_shape(job, number)
             records, slots = np.zeros(shape.records, np.uint32), np.zeros(shape.slots, np.uint32)
             counts, fault = np.zeros(len(records), np.int32), np.zeros(1, FAULT)
             bases = {name: array.ctypes.data for name, array in memory.items()}

@@ -20,6 +20,9 @@ from kernels.recording import FAULT, RawLaunch, check_fault, config, record_shap
 from kernels.source import function, layout_checks, parameter_types, traced_call, whole_source
 
 _OPTIONS = ("--std=c++17", "--generate-line-info")  # so that a sanitizer or a profiler can name the line
+_REGISTERS = (
+    65536  # of a block; a thread has at most 255 (CUDA C++ Programming Guide, "Technical Specifications")
+)
 
 
 def open_backend() -> Cupy:
@@ -53,6 +56,12 @@ def entry_source(job: Job) -> str:
             f"    kim::Tracer tracer(config);\n    {traced_call(job, launch)};\n}}",
         ]
     return "\n".join(text)
+
+
+def plain_options(threads: int) -> tuple[str, ...]:
+    """NVRTC's options for an untraced kernel: one that wants more registers than a large block has would not launch."""
+    most = _REGISTERS // (32 * -(-threads // 32)) // 8 * 8  # they are given out to whole warps, by the 8
+    return _OPTIONS if most >= 255 else (*_OPTIONS, f"--maxrregcount={most}")
 
 
 class Cupy:
@@ -153,7 +162,8 @@ class Cupy:
     def _plain(self, job: Job, memory: Mapping[str, Any]) -> list[Callable[[], None]]:
         names = [function(job, launch) for launch in range(len(job.layout.launches))]
         source = whole_source(job.kernel, "cuda.cuh", traced=False)
-        module = self._cupy.RawModule(code=source, options=_OPTIONS, name_expressions=names)
+        options = plain_options(job.layout.launches[0].threads)
+        module = self._cupy.RawModule(code=source, options=options, name_expressions=names)
         return [
             self._launch(job, number, module.get_function(name), memory) for number, name in enumerate(names)
         ]
@@ -162,8 +172,8 @@ class Cupy:
         """Each launch, with what it will write: records, slots, counts and fault."""
         cupy = self._cupy
         module = cupy.RawModule(code=entry_source(job), options=_OPTIONS)
-        for number, layout in enumerate(job.layout.launches):
-            shape = record_shape(job, layout)
+        for number in range(len(job.layout.launches)):
+            shape = record_shape(job, number)
             records, slots = cupy.zeros(shape.records, np.uint32), cupy.zeros(shape.slots, np.uint32)
             counts, fault = cupy.zeros(len(records), np.int32), cupy.zeros(FAULT.itemsize, np.uint8)
             written = [records, slots, counts, fault]

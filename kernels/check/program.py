@@ -80,7 +80,7 @@ def _launch(job: Job, launch: int, traced: bool) -> str:
     call = f"{function(job, launch)}({', '.join(f'p{n}' for n in range(len(arguments)))})"
     after = ""
     if traced:
-        shape = record_shape(job, layout)
+        shape = record_shape(job, launch)
         arrays = ", ".join(
             f"{{hbm[{n}].data(), {', '.join(map(str, values))}}}"
             for n, (_, values) in enumerate(array_numbers(job, shape))

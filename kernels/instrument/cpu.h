@@ -14,6 +14,7 @@
 #define __global__ static
 #define __device__
 #define KIM_INLINE inline
+#define KIM_OUTLINE inline
 
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
@@ -44,7 +45,6 @@ inline int atomicMax(int* at, int value) {
 
 namespace kim {
 
-inline bool any_lane(int value) { return value; }
 inline void add(int* to, int value) { atomicAdd(to, value); }
 inline void raise(int* to, int value) { atomicMax(to, value); }
 
@@ -52,25 +52,30 @@ struct Stuck {};  // thrown in every thread once they can no longer all reach a 
 
 class Barrier {
 public:
-    // Waits for all `threads`; throws Stuck if some wait `inside` the kernel while others have left it.
-    void wait(int threads, bool inside) {
+    // Waits for all `threads`; whether any of them `said` so. Throws Stuck if some wait `inside` the kernel while others
+    // have left it.
+    bool wait(int threads, bool inside, bool said) {
         std::unique_lock<std::mutex> lock(mutex);
         if (stuck) throw Stuck{};
         (inside ? here : gone)++;
+        saying |= said;
         if (here + gone < threads) {
             const long turn = turns;
             const bool moved = turned.wait_for(lock, std::chrono::seconds(120), [&] { return stuck || turns != turn; });
             if (!moved) give_up();
             if (stuck) throw Stuck{};
-            return;
+            return result;
         }
         if (here && gone) {
             give_up();
             throw Stuck{};
         }
         here = gone = 0;
+        result = saying;
+        saying = false;
         turns++;
         turned.notify_all();
+        return result;
     }
 
 private:
@@ -83,15 +88,16 @@ private:
     std::condition_variable turned;
     int here = 0, gone = 0;
     long turns = 0;
-    bool stuck = false;
+    bool stuck = false, saying = false, result = false;
 };
 
 inline Barrier* barriers;  // two, used in turn: with one, ThreadSanitizer takes a late waker for ordered and misses races
 inline thread_local bool second_barrier;
 
-inline void wait(bool inside) {
-    barriers[second_barrier].wait(blockDim.x, inside);
+inline bool wait(bool inside, bool said = false) {
+    const bool result = barriers[second_barrier].wait(blockDim.x, inside, said);
     second_barrier = !second_barrier;
+    return result;
 }
 
 inline unsigned char* shared_memory;
@@ -133,5 +139,6 @@ bool launch(dim3 grid, unsigned threads, size_t bytes, Kernel kernel) {
 }  // namespace kim
 
 #define __syncthreads() kim::wait(true)
+#define __syncthreads_or(said) kim::wait(true, said)
 #define KIM_SHARED kim::shared_memory
 #define KIM_OFFSET(type, field) __builtin_offsetof(type, field)

@@ -10,30 +10,26 @@ extern __shared__ float4 kim_shared[];
 #define KIM_OFFSET(type, field) __INTADDR__(&(static_cast<type*>(nullptr)->field))  // NVRTC before 13.1 has no offsetof
 
 #define KIM_INLINE __device__ __forceinline__
+#define KIM_OUTLINE static __device__ __noinline__
 
 namespace kim {
 
-// The lanes of this thread's warp; the last warp of a block may be short.
-__device__ inline unsigned lanes() {
-    const int left = blockDim.x - (threadIdx.x & ~31);
-    return left < 32 ? (1u << left) - 1 : ~0u;
-}
-
-__device__ inline bool any_lane(int value) { return __any_sync(lanes(), value); }
-
-// Adds every lane's value, and takes every lane's maximum, with one atomic operation for a warp where it can.
+// Adds the value, and takes the maximum, of each lane that comes here, with one atomic operation for those that come
+// together where it can.
 __device__ inline void add(int* to, int value) {
 #if __CUDA_ARCH__ >= 800
-    value = __reduce_add_sync(lanes(), value);
-    if (threadIdx.x % 32) return;
+    const unsigned lanes = __activemask();
+    value = __reduce_add_sync(lanes, value);
+    if (threadIdx.x % 32 != __ffs(lanes) - 1) return;
 #endif
     atomicAdd(to, value);
 }
 
 __device__ inline void raise(int* to, int value) {
 #if __CUDA_ARCH__ >= 800
-    value = __reduce_max_sync(lanes(), value);
-    if (threadIdx.x % 32) return;
+    const unsigned lanes = __activemask();
+    value = __reduce_max_sync(lanes, value);
+    if (threadIdx.x % 32 != __ffs(lanes) - 1) return;
 #endif
     atomicMax(to, value);
 }

@@ -62,6 +62,75 @@ struct Tally {
 };
 constexpr int tally_words = sizeof(Tally) / 4;
 
+__device__ inline int block() { return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z); }
+
+// What follows is called, not inlined: it stands at every SNAPSHOT of a kernel, and a kernel many times as long waits for
+// its own instructions. A Tracer is never passed on: its tallies would leave their registers.
+
+KIM_OUTLINE void report(Fault* fault, int step, int kind, int array, long long index) {
+    if (atomicCAS(&fault->kind, no_fault, kind) != no_fault) return;
+    fault->array = array;
+    fault->step = step;
+    fault->block = block();
+    fault->index = index;
+}
+
+// Adds a thread's tally to that in a record (if there is one). The one head of the array that the thread may touch: a
+// block that moves on to another is at fault, in whatever step.
+KIM_OUTLINE int add_tally(Fault* fault, int step, int id, int per_head, int head, Tally t, int* out) {
+    if (out) {
+        add(out, t.count);
+        raise(out + 1, t.first);
+        raise(out + 2, t.last);
+        raise(out + 3, t.first_column);
+        raise(out + 4, t.last_column);
+    }
+    const int first = flipped - t.first, last = t.last - 1;
+    if (!head) head = 1 + first / per_head;
+    if (1 + first / per_head != head) report(fault, step, other_head, id, first);
+    if (1 + last / per_head != head) report(fault, step, other_head, id, last);
+    return head;
+}
+
+KIM_OUTLINE void copy_sram(unsigned* to, int count) {
+    const int quads = count / 4;
+    const uint4* from = reinterpret_cast<const uint4*>(KIM_SHARED);
+#pragma unroll 4
+    for (int q = threadIdx.x; q < quads; q += blockDim.x) reinterpret_cast<uint4*>(to)[q] = from[q];
+    const unsigned* words = reinterpret_cast<const unsigned*>(KIM_SHARED);
+    for (int w = 4 * quads + threadIdx.x; w < count; w += blockDim.x) to[w] = words[w];
+}
+
+KIM_OUTLINE void copy(unsigned* __restrict__ to, const unsigned* __restrict__ from, int count) {
+#pragma unroll 8
+    for (int x = threadIdx.x; x < count; x += blockDim.x) to[x] = from[x];
+}
+
+KIM_OUTLINE void copy_patches(const Config& config, int step, const int* tallies, unsigned* patch) {
+    int written[KIM_ARRAYS];  // fetched together: one trip to memory, not one for each array
+#pragma unroll
+    for (int id = 0; id < KIM_ARRAYS; id++)
+        written[id] = config.array[id].patch ? static_cast<const volatile int*>(tallies)[(2 * id + 1) * tally_words] : 0;
+#pragma unroll
+    for (int id = 0; id < KIM_ARRAYS; id++) {
+        const Array& array = config.array[id];
+        if (written[id]) {
+            const volatile Tally& t = reinterpret_cast<const volatile Tally*>(tallies)[2 * id + 1];
+            const int row = array.row(flipped - t.first), rows = array.row(t.last - 1) - row + 1;
+            const int column = flipped - t.first_column, columns = t.last_column - column;
+            const unsigned* from = static_cast<const unsigned*>(array.base) + size_t(row) * array.columns + column;
+            if (rows * columns > array.patch) {
+                if (threadIdx.x == 0) report(config.fault, step, patch_too_large, id, rows * columns);
+            } else if (columns == array.columns) {
+                copy(patch, from, rows * columns);
+            } else {
+                for (int r = 0; r < rows; r++) copy(patch + r * columns, from + size_t(r) * array.columns, columns);
+            }
+        }
+        patch += array.patch;
+    }
+}
+
 struct Tracer {
     const Config& config;
     int step = 0;
@@ -73,20 +142,10 @@ struct Tracer {
     __device__ explicit Tracer(const Config& config) : config(config) {}
 
     __device__ ~Tracer() {
-        if (strayed) report(outside, strayed - 1, stray_index);
+        if (strayed) report(config.fault, step, outside, strayed - 1, stray_index);
 #pragma unroll
         for (int id = 0; id < KIM_ARRAYS; id++)
-            if (tally[id][0].count | tally[id][1].count) report(after_the_last_step, id, 0);
-    }
-
-    __device__ static int block() { return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z); }
-
-    __device__ void report(int kind, int array, long long index) {
-        if (atomicCAS(&config.fault->kind, no_fault, kind) != no_fault) return;
-        config.fault->array = array;
-        config.fault->step = step;
-        config.fault->block = block();
-        config.fault->index = index;
+            if (tally[id][0].count | tally[id][1].count) report(config.fault, step, after_the_last_step, id, 0);
     }
 
     // Counts one access; false if it lies outside the array and must not happen. It touches no memory itself: a report
@@ -119,42 +178,31 @@ struct Tracer {
         return inside ? value : T();
     }
 
-    // A block that moves on to another head is at fault, in whatever step.
-    KIM_INLINE void check_head(int id, const Tally& t) {
-        if (!t.count) return;
-        const int per_head = config.array[id].per_head, first = flipped - t.first, last = t.last - 1;
-        if (!head[id]) head[id] = 1 + first / per_head;
-        if (1 + first / per_head != head[id]) report(other_head, id, first);
-        if (1 + last / per_head != head[id]) report(other_head, id, last);
-    }
-
-    // Adds this thread's tallies to those in a record (if there is one), and starts afresh.
-    KIM_INLINE void flush(int* words) {
-        if (strayed) report(outside, strayed - 1, stray_index);
+    // Adds this thread's tallies to those in a record (if there is one), and starts afresh. Whether it wrote anything.
+    KIM_INLINE bool flush(int* words) {
+        bool wrote = false;
+        if (strayed) report(config.fault, step, outside, strayed - 1, stray_index);
 #pragma unroll
         for (int id = 0; id < KIM_ARRAYS; id++)
 #pragma unroll
             for (int writes = 0; writes < 2; writes++) {
                 Tally& t = tally[id][writes];
-                check_head(id, t);
-                int* out = words + (2 * id + writes) * tally_words;
-                if (words && any_lane(t.count)) {
-                    add(out, t.count);
-                    raise(out + 1, t.first);
-                    raise(out + 2, t.last);
-                    raise(out + 3, t.first_column);
-                    raise(out + 4, t.last_column);
+                if (t.count) {
+                    int* out = words ? words + (2 * id + writes) * tally_words : nullptr;
+                    head[id] = add_tally(config.fault, step, id, config.array[id].per_head, head[id], t, out);
+                    wrote |= writes;
                 }
                 t = Tally{};
             }
+        return wrote;
     }
 
-    __device__ void snapshot(int name, int j0 = 0, int j1 = 0, int j2 = 0, int j3 = 0) {
+    KIM_INLINE void snapshot(int name, int j0 = 0, int j1 = 0, int j2 = 0, int j3 = 0) {
         __syncthreads();
         const int number = block() - config.first_block;
         const bool recorded = number >= 0 && number < config.blocks && step < config.last_step;
         if (!recorded || step >= config.capacity) {
-            if (step >= config.capacity) report(too_many_steps, -1, step);
+            if (step >= config.capacity) report(config.fault, step, too_many_steps, -1, step);
             flush(nullptr);
             step++;
             return;
@@ -166,54 +214,17 @@ struct Tracer {
             config.steps[number] = step + 1;
         }
         int* tallies = reinterpret_cast<int*>(record + 1 + most_loops);
-        flush(tallies);
+        const bool wrote = flush(tallies);
         if (step >= config.first_step) {
             const size_t slot = size_t(number) * (config.last_step - config.first_step) + step - config.first_step;
-            copy_sram(config.slots + slot * config.slot_words);
+            copy_sram(config.slots + slot * config.slot_words, config.sram_words);
         }
-        __syncthreads();
-        copy_patches(tallies, record + 1 + most_loops + 2 * KIM_ARRAYS * tally_words);
+        // Few steps write HBM: the others need not wait for their tallies to come back from memory.
+        if (__syncthreads_or(wrote)) {
+            copy_patches(config, step, tallies, record + 1 + most_loops + 2 * KIM_ARRAYS * tally_words);
+            __syncthreads();
+        }
         step++;
-        __syncthreads();
-    }
-
-    __device__ void copy_sram(unsigned* to) {
-        const int quads = config.sram_words / 4;
-        const uint4* from = reinterpret_cast<const uint4*>(KIM_SHARED);
-#pragma unroll 4
-        for (int q = threadIdx.x; q < quads; q += blockDim.x) reinterpret_cast<uint4*>(to)[q] = from[q];
-        const unsigned* words = reinterpret_cast<const unsigned*>(KIM_SHARED);
-        for (int w = 4 * quads + threadIdx.x; w < config.sram_words; w += blockDim.x) to[w] = words[w];
-    }
-
-    __device__ void copy_patches(const int* tallies, unsigned* patch) {
-        int written[KIM_ARRAYS];  // fetched together: one trip to memory, not one for each array
-#pragma unroll
-        for (int id = 0; id < KIM_ARRAYS; id++)
-            written[id] = config.array[id].patch ? static_cast<const volatile int*>(tallies)[(2 * id + 1) * tally_words] : 0;
-#pragma unroll
-        for (int id = 0; id < KIM_ARRAYS; id++) {
-            const Array& array = config.array[id];
-            if (written[id]) {
-                const volatile Tally& t = reinterpret_cast<const volatile Tally*>(tallies)[2 * id + 1];
-                const int row = array.row(flipped - t.first), rows = array.row(t.last - 1) - row + 1;
-                const int column = flipped - t.first_column, columns = t.last_column - column;
-                const unsigned* from = static_cast<const unsigned*>(array.base) + size_t(row) * array.columns + column;
-                if (rows * columns > array.patch) {
-                    if (threadIdx.x == 0) report(patch_too_large, id, rows * columns);
-                } else if (columns == array.columns) {
-                    copy(patch, from, rows * columns);
-                } else {
-                    for (int r = 0; r < rows; r++) copy(patch + r * columns, from + size_t(r) * array.columns, columns);
-                }
-            }
-            patch += array.patch;
-        }
-    }
-
-    __device__ static void copy(unsigned* __restrict__ to, const unsigned* __restrict__ from, int count) {
-#pragma unroll 8
-        for (int x = threadIdx.x; x < count; x += blockDim.x) to[x] = from[x];
     }
 };
 

@@ -231,6 +231,18 @@ def test_the_conclusions_on_tracing_hold() -> None:
     by = {pair["plain"]["what"].partition(",")[0]: pair for pair in BENCH["tracing"]}
     ratios = {name: pair["traced"]["median_ms"] / pair["plain"]["median_ms"] for name, pair in by.items()}
     assert max(ratios, key=lambda name: ratios[name]) == "flash_decoding"
+    copies = {
+        name: (pair["plain"]["median_ms"] / pair["copy_ms"], pair["traced"]["median_ms"] / pair["copy_ms"])
+        for name, pair in by.items()
+    }
+    added = {name: traced - plain for name, (plain, traced) in copies.items()}
+    assert copies["online_softmax"][0] < 1.5
+    assert copies["flash_decoding"][0] < 3
+    assert max(added, key=lambda name: added[name]) == "fa1"
+    assert copies["fa1"][0] > 20
+    assert ratios["fa1"] < 1.5
+    text = markdown("[=bench.fa1.copying]", extensions=["docs.blocks.measured"])
+    assert f">{added['fa1']:.1f}</span>" in text
 
 
 def test_a_number_of_the_bench_in_prose_is_the_ratio() -> None:

@@ -45,6 +45,16 @@ def test_any_number_of_threads_gives_the_same_bits(kernel: str, threads: int) ->
     assert [step.traffic for step in one.steps] == [step.traffic for step in other.steps]
 
 
+@pytest.mark.parametrize("threads", [257, 640, 1024])
+def test_a_block_of_many_threads_runs_however_many_registers_the_kernel_would_like(threads: int) -> None:
+    inputs = {name: np.random.default_rng(0).normal(size=(2, 70, 64)).astype(np.float32) for name in "QKV"}
+    for kernel in ("fa1", "fa2"):
+        one, many = (
+            kernels.run(kernel, inputs, backend="cupy", Br=32, Bc=32, threads=n) for n in (128, threads)
+        )
+        assert all(one[name].tobytes() == many[name].tobytes() for name in one)
+
+
 @pytest.mark.parametrize("kernel", kernel_names())
 def test_a_traced_and_an_untraced_run_and_250_more_give_the_same_bits(kernel: str) -> None:
     trace = kernels.record(kernel, None, backend="cupy")

@@ -101,6 +101,20 @@ def test_a_trace_larger_than_memory_is_refused_before_anything_runs_with_its_siz
     )
 
 
+def test_room_for_a_split_is_room_for_its_own_tiles_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {"Nq": 1, "Br": 1, "Nk": 65536, "d": 64, "Bc": 32, "splits": 64, "batch_heads": 4}
+    tiles = 65536 // 32 // 64
+    record = 5 + 8 * 2 * 5 + 2 * (64 + 1) + 1  # the step, its tallies, the patches of Op, lp, mp, O and L
+    split = (
+        4 * 64 * (2 + 3 * tiles) * (record + 164 + 2 * 32 * 64)
+    )  # Qi, Kj, Vj, Sij, Oi, mi, li, in whole quads
+    combine = 4 * (3 + 2 * 64) * (record + 136)  # Os, ms, ls, Oi, mi, li, Li
+    monkeypatch.setattr("kernels.backend.cpu.available", lambda: 3)
+    monkeypatch.setattr("kernels.backend.cpu.Cpu.trace", lambda *_: pytest.fail("it ran"))
+    with pytest.raises(kernels.ParameterError, match=f"takes {4 * (split + combine):,} bytes"):
+        kernels.record("flash_decoding", None, backend="cpu", **sizes)
+
+
 def test_an_array_too_long_to_index_is_refused() -> None:
     with pytest.raises(kernels.ParameterError, match="at most 2147483647 can be addressed"):
         kernels.record("fa1", None, backend="cpu", N=2**31, Br=4, Bc=4)

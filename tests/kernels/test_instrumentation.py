@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kernels
-from kernels.backend.cupy import entry_source
+from kernels.backend.cupy import entry_source, plain_options
 from kernels.errors import BackendError
 from kernels.registry import find_kernel, kernel_names
 from kernels.run import record_job
@@ -38,6 +38,12 @@ def test_with_tracing_off_the_machine_code_is_that_of_the_bare_kernel(name: str)
     names = [function(job, launch) for launch in range(len(kernel.launches))]
     ours = whole_source(kernel, "cuda.cuh", traced=False).replace("kim_shared", "shared")
     assert nvrtc.compile_cubin(ours, *names) == nvrtc.compile_cubin(constants + bare, *names)
+
+
+@pytest.mark.parametrize(("threads", "limit"), [(1, None), (256, None), (257, 224), (640, 96), (1024, 64)])
+def test_registers_are_limited_only_where_a_block_would_not_launch(threads: int, limit: int | None) -> None:
+    more = set(plain_options(threads)) - set(plain_options(128))
+    assert more == (set() if limit is None else {f"--maxrregcount={limit}"})
 
 
 @needs_nvrtc

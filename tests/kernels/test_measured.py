@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,12 @@ import pytest
 import kernels
 from kernels.registry import find_kernel, kernel_names
 
+from .fuzz import ROOT, hashes
+
 FOLDER = Path(kernels.__file__).parent / "recordings"
 COUNTERS: dict[str, Any] = json.loads((FOLDER / "traffic-counters.json").read_text(encoding="utf-8"))
 BENCH: dict[str, Any] = json.loads((FOLDER / "bench.json").read_text(encoding="utf-8"))
+FUZZ: dict[str, Any] = json.loads((FOLDER / "trace-fuzz.json").read_text(encoding="utf-8"))
 CASES = pytest.mark.parametrize(
     "case", COUNTERS["cases"], ids=lambda case: f"{case['kernel']}-{case['params']}"
 )
@@ -65,3 +69,26 @@ def test_what_was_timed_was_right() -> None:
     for timing in BENCH["beside"]:
         assert timing["error"] < (2e-2 if "float16" in timing["what"] else 1e-4), timing["what"]
         assert 0 < timing["low_ms"] <= timing["median_ms"] <= timing["high_ms"]
+
+
+def test_a_million_cases_of_the_fuzz_passed() -> None:
+    assert FUZZ["cases"] >= 10**6
+    assert FUZZ["failures"] == 0
+    assert all(
+        FUZZ[name] for name in ("processes", "seconds", "hypothesis", "python", "platform", "recorded_at")
+    )
+
+
+@pytest.mark.parametrize("path", hashes())
+def test_the_long_fuzz_attacked_the_code_as_it_stands(path: str) -> None:
+    assert FUZZ["attacked"][path] == hashes()[path], (
+        f"{path} has changed since: run `python -m tests.kernels.fuzz 1000000 kernels/recordings/trace-fuzz.json`"
+    )
+
+
+def test_the_page_on_checks_says_what_the_record_of_the_fuzz_says() -> None:
+    markdown = pytest.importorskip("markdown").markdown
+    page = (ROOT / "docs" / "guides" / "checks.md").read_text(encoding="utf-8")
+    shown = re.sub("<.*?>", "", markdown(page, extensions=["docs.blocks.measured"]))
+    cases = f"{FUZZ['cases']:,}".replace(",", "\u202f")
+    assert f"On {FUZZ['recorded_at'][:10]} it was a long run of {cases}: 0 failed." in shown

@@ -60,6 +60,25 @@ def test_any_number_of_threads_gives_the_same_trace(kernel: str, threads: int) -
             assert held is None or held.tobytes() == same.tobytes()
 
 
+@pytest.mark.parametrize(
+    ("kernel", "sizes"),
+    [
+        ("fa1", {"N": 9, "d": 3}),
+        ("fa2", {"Nq": 9, "Nk": 7}),
+        ("flash_decoding", {"Nk": 50}),
+        ("flash_decoding", {"Nk": 9, "splits": 7}),
+        ("online_softmax", {"N": 10}),
+    ],
+)
+def test_room_is_made_for_the_steps_of_the_longest_block_and_no_more(
+    kernel: str, sizes: dict[str, int]
+) -> None:
+    trace = kernels.record(kernel, None, backend="cpu", **sizes)
+    for launch in range(len(trace.layout.launches)):
+        taken = [len(trace.steps_of(block, number)) for number, block in trace.blocks if number == launch]
+        assert find_kernel(kernel).most_steps(trace.params, launch) == max(taken)
+
+
 def _causal(kernel: str, **sizes: int) -> kernels.Trace:
     return kernels.record(kernel, None, backend="cpu", causal=True, **sizes)
 

@@ -12,7 +12,7 @@ import pytest
 import kernels
 from kernels.layout import Compute
 from kernels.registry import kernel_names
-from kernels.trace import Step, Trace
+from kernels.trace import Step, Trace, Traffic
 
 OUTPUT = {"fa1": "O", "fa2": "O", "flash_decoding": "O", "online_softmax": "y"}
 
@@ -98,6 +98,42 @@ def test_a_count_off_by_one_is_found(traces: dict[str, Trace]) -> None:
     steps = (replace(step, traffic={**step.traffic, "K": wrong}), *traces["fa1"].steps[1:])
     report = kernels.verify(replace(traces["fa1"], steps=steps))
     assert any("the traffic of K" in finding.what for finding in report.findings)
+
+
+@pytest.mark.parametrize("kernel", kernel_names())
+def test_any_count_off_by_one_is_found_at_its_step_in_a_window_too(kernel: str) -> None:
+    trace = kernels.record(kernel, None, backend="cpu", blocks=(1, 2), steps=(1, 10**6))
+    for step in trace.steps:
+        for name, traffic in step.traffic.items():
+            way = "reads" if traffic.reads else "writes"
+            wrong = replace(traffic, **{way: getattr(traffic, way) + 1})
+            report = kernels.verify(_with_traffic(trace, {step.index: {name: wrong}}))
+            assert [finding.step for finding in report.findings] == [step.index]
+            assert f"{step.name} moved {getattr(wrong, way)} elements" in report.findings[0].what
+
+
+def test_counts_that_are_wrong_in_two_steps_and_right_in_their_sum_are_found(
+    traces: dict[str, Trace],
+) -> None:
+    first, second, *_ = (step for step in traces["fa1"].steps if step.name == "load_kv")
+    wrong = {
+        step.index: {"K": replace(step.traffic["K"], reads=step.traffic["K"].reads + more)}
+        for step, more in ((first, 1), (second, -1))
+    }
+    report = kernels.verify(_with_traffic(traces["fa1"], wrong))
+    assert [finding.step for finding in report.findings] == [first.index, second.index]
+
+
+def test_a_tile_that_was_not_read_is_found() -> None:
+    trace = kernels.record("fa1", None, backend="cpu", blocks=(0, 1))
+    step = replace(trace.steps[0], traffic={"V": trace.steps[0].traffic["V"]})
+    report = kernels.verify(replace(trace, steps=(step, *trace.steps[1:])))
+    assert [finding.what for finding in report.findings] == ["load_kv moved nothing of K"]
+
+
+def _with_traffic(trace: Trace, changes: dict[int, dict[str, Traffic]]) -> Trace:
+    steps = [replace(step, traffic={**step.traffic, **changes.get(step.index, {})}) for step in trace.steps]
+    return replace(trace, steps=tuple(steps))
 
 
 def test_labels_that_are_not_the_declarations_are_found(traces: dict[str, Trace]) -> None:

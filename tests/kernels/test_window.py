@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,12 @@ import numpy as np
 import pytest
 
 import kernels
+from kernels.job import make_job
 from kernels.registry import kernel_names
+from kernels.run import record_job
 from kernels.trace import Window
+
+from .planted import CPU, job_of, planted
 
 SIZES: dict[str, dict[str, Any]] = {
     "fa1": {"N": 9, "d": 3},
@@ -66,6 +71,24 @@ def test_a_wrong_slot_in_a_window_is_found() -> None:
     assert held is not None
     held[1, 1] += 0.01
     assert not kernels.verify(part).ok
+
+
+def test_a_tile_read_twice_is_found_in_a_window(tmp_path: Path) -> None:
+    fetch = "= K[j * Bc * d + x];"
+    kernel = planted(tmp_path, fetch, f"{fetch} Kj[x / d][x % d] += 0 * K[j * Bc * d + x];")
+    part = record_job(replace(job_of(kernel, batch_heads=1), window=Window(steps=(9, 10))), CPU)
+    assert [finding.what for finding in kernels.verify(part, kernel).findings] == [
+        "load_kv moved 32 elements in rows 4:8 of head 0 of K, must move 16 elements in rows 4:8 of head 0"
+    ]
+
+
+def test_another_tile_is_found_though_all_tiles_are_alike(tmp_path: Path) -> None:
+    kernel = planted(tmp_path, "= K[j * Bc * d + x];", "= K[(Tc - 1 - j) * Bc * d + x];")
+    alike = {name: np.ones((1, 8, 4), np.float32) for name in "QKV"}
+    job = make_job(kernel, alike, {}, threads=3, default_threads=3, window=Window(steps=(0, 1)))
+    assert [finding.what for finding in kernels.verify(record_job(job, CPU), kernel).findings] == [
+        "load_kv moved 16 elements in rows 4:8 of head 0 of K, must move 16 elements in rows 0:4 of head 0"
+    ]
 
 
 @pytest.mark.parametrize(
