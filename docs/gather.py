@@ -26,7 +26,7 @@ NODE_MODULES = Path(__file__).parents[1] / "node_modules"
 ASSETS = Path(__file__).parent / "assets"
 PLAYER = ("player-film", "player-snapshots", "player-row", "player-list", "player")  # in the order they run
 
-POSTER_WIDTH = 960
+POSTER_WIDTH, SMALL_WIDTH = 720, 520  # in pixels, in a player and on the home page
 CARD, CARD_OF = (1200, 630), "fa1"  # the size of the social card in pixels, and the film it shows
 
 # The fonts of KaTeX that the formulas use. Firefox keeps fonts of file:// pages apart, so the style sheet carries them.
@@ -45,12 +45,20 @@ def main(films: Path, into: Path) -> None:
 
 
 def gather(films: Path, into: Path) -> None:
-    """Mirror each film in `films` that shows a recording, with its snapshots, and copy what npm brought."""
+    """Mirror each film in `films` that shows a recording, with its snapshots, or nothing but itself.
+
+    Also copy what npm brought.
+    """
     recordings = set(kernels.recordings())
     names = sorted(folder.name for folder in films.iterdir() if folder.name in recordings)
     for name in names:
         _mirror_film(load_film(name, films), into / "films" / name)
-    for stale in {folder.name for folder in (into / "films").glob("*")} - set(names):
+    others = (folder for folder in films.iterdir() if folder.is_dir() and folder.name not in recordings)
+    examples = [folder for folder in others if not (folder / "steps.json").is_file()]
+    for folder in examples:
+        _mirror_example(folder, into / "films" / folder.name)
+    known = {*names, *(folder.name for folder in examples)}
+    for stale in {folder.name for folder in (into / "films").glob("*")} - known:
         shutil.rmtree(into / "films" / stale)
     vendor = into / "assets" / "vendor"
     if CARD_OF in names:
@@ -64,22 +72,32 @@ def _mirror_film(film: Film, folder: Path) -> None:
     for video in film.videos:
         _write(folder / video.name, video.read_bytes())
     for poster in film.posters:
-        _write(folder / poster.with_suffix(".webp").name, _small(poster))
+        name = f"{poster.stem}.webp"
+        _write(folder / name, _smaller(poster, POSTER_WIDTH))
+        _write(folder / f"small-{name}", _smaller(poster, SMALL_WIDTH))
     _take_stills(film, folder / "stills")
     script = snapshots_script(film, kernels.recorded(film.recording))
     _write(folder / "snapshots.js", script.encode())
 
 
-def _small(poster: Path) -> bytes:
-    """The poster as WebP, no wider than a page shows it: it is loaded with the page, the film only when near."""
+def _mirror_example(film: Path, folder: Path) -> None:
+    """A film of a scene that is told by no trace: it has no steps."""
+    for video in film.glob("*.mp4"):
+        _write(folder / video.name, video.read_bytes())
+    for poster in film.glob("poster-*.png"):
+        _write(folder / f"{poster.stem}.webp", _smaller(poster, POSTER_WIDTH))
+
+
+def _smaller(poster: Path, width: int) -> bytes:
+    """The poster as WebP, about as wide as a page shows it: it is loaded with the page, the film only when near."""
     with Image.open(poster) as picture:
-        return _webp(picture, POSTER_WIDTH, quality=75)
+        return _webp(picture, width, quality=55)
 
 
 def _webp(picture: Image.Image, width: int, quality: int) -> bytes:
     small = io.BytesIO()
     picture.thumbnail((width, width))
-    picture.save(small, "WEBP", quality=quality, method=4)
+    picture.save(small, "WEBP", quality=quality, method=6)
     return small.getvalue()
 
 

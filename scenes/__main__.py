@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 import kernels
 from kernels.errors import KernelsError
 from scenes.errors import SceneError
-from scenes.orders import QUALITIES, THEMES, Order, check, cluster_of, has_scene, window_of
+from scenes.orders import QUALITIES, THEMES, Example, Order, check, cluster_of, examples, has_scene, window_of
 from scenes.render import render
 from scenes.story import Window
 
@@ -70,7 +70,7 @@ def render_command(
     transparent: bool,
     out: Path,
 ) -> None:
-    """Make the films of RECORDINGS, by default of every recording that there is a scene for."""
+    """Make the films of RECORDINGS, by default of every recording with a scene for it, and of the example scenes."""
     if (step is not None) != as_still:
         raise SceneError("--step and --still go together: --step s07 --still makes a PNG of step s07")
     cluster = cluster_of(executor) if executor else None
@@ -84,6 +84,12 @@ def render_command(
         for name, path in traces.items()
         for one in themes
     ]
+    if not (recordings or trace or as_still or cluster or window or transparent):
+        orders += [
+            Example(name, file, one, quality, out / name)
+            for name, file in examples().items()
+            for one in themes
+        ]
     if as_still:
         assert step is not None
         from scenes.make import still

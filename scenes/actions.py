@@ -61,7 +61,7 @@ class PointAt(Act):
     def __init__(self, rows: Sequence[Box], columns: Sequence[Box], color: str, **options: Any) -> None:
         self.rows, self.columns = tuple(rows), tuple(columns)
         self.outlines = VMobject(stroke_color=color, stroke_width=3, fill_opacity=0)
-        super().__init__(self.outlines, **{"rate_func": linear, **options})
+        super().__init__(self.outlines, **{"rate_func": linear, "remover": True, **options})
 
     def show_moment(self, part: float) -> None:
         across = max(len(self.columns), 1)
@@ -72,11 +72,16 @@ class PointAt(Act):
 
 
 class Rise(Act):
-    """An update: the new value fills the slot from the bottom, under its new number."""
+    """An update: the new value fills the slot from the bottom, under its new numbers, `over` what the slot held."""
 
-    def __init__(self, matrix: Matrix, **options: Any) -> None:
-        self.matrix = matrix
+    def __init__(self, matrix: Matrix, over: Matrix | None = None, **options: Any) -> None:
+        self.matrix, self.over = matrix, over
         super().__init__(matrix, **{"rate_func": smooth, **options})
+
+    def begin(self) -> None:
+        if self.over is not None:
+            self.over.hide_numbers()
+        super().begin()
 
     def show_moment(self, part: float) -> None:
         self.matrix.rise(part)
@@ -119,6 +124,8 @@ class Drop(Act):
         self.matrix.place(Box(self.home.left, self.home.bottom + height, self.home.width, height))
         if part > 0:
             self.matrix.hide_numbers()
+        if part >= 1:
+            self.matrix.frame.clear_points()
 
 
 class CountTraffic(Act):

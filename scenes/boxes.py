@@ -120,7 +120,7 @@ def hatching(box: Box, pitch: float = 0.11) -> Points:
     return segments(starts, ends)
 
 
-def cell_width(columns: Sequence[int], room: float, least: Sequence[float], most: float) -> float:
+def cell_width(columns: Sequence[float], room: float, least: Sequence[float], most: float) -> float:
     """The width of one column when matrices of `columns` share `room` side by side.
 
     No matrix gets less than its entry of `least`, no column more than `most`.

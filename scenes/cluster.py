@@ -36,10 +36,11 @@ def make_on_cluster(
     """
     with _connected(address) as client, client.get_executor(pure=False) as workers:
         orders = {
-            workers.submit(make_away, order, key, order.trace.read_bytes()): order for order, key in wanted
+            workers.submit(make_away, order, key, order.trace.read_bytes()): (order, key)
+            for order, key in wanted
         }
         for future in as_completed(orders):
-            order = orders[future]
+            order, key = orders[future]
             try:
                 files = future.result()
             except KernelsError:
@@ -54,7 +55,7 @@ def make_on_cluster(
                 raise SceneError(
                     f"the cluster could not make the film of {order.recording}, {order.theme}: {reason}"
                 ) from error
-            _keep(order, files)
+            _keep(order, key, files)
             steps = len(json.loads(order.folder.joinpath("steps.json").read_bytes())["steps"])
             report(order, steps, steps)
 
@@ -103,11 +104,11 @@ def make_away(order: Order, key: str, trace: bytes) -> list[bytes]:
         return [file.read_bytes() for file in here.files]
 
 
-def _keep(order: Order, files: Sequence[bytes]) -> None:
+def _keep(order: Order, key: str, files: Sequence[bytes]) -> None:
     from scenes.make import put_in_place, workplace
 
     with workplace(order.folder, order.name) as place:
         paths = [place / target.name for target in order.files]
         for path, content in zip(paths, files, strict=True):
             path.write_bytes(content)
-        put_in_place(order, paths)
+        put_in_place(order, key, paths)

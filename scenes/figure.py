@@ -17,7 +17,7 @@ from scenes.heat import scale_of
 from scenes.lettering import Lettering, line_width
 from scenes.matrix import Matrix, Style
 from scenes.names import array_math, slot_math, tile_math
-from scenes.numerals import written
+from scenes.numerals import decimals_of, written
 from scenes.panels import Caption, LoopPanel, Memory, Slot, TrafficPanel, Worked, symbol_colors
 from scenes.plan import NAME_EM, Place, plan
 from scenes.score import Score
@@ -39,8 +39,8 @@ from scenes.story import (
 from scenes.theme import Theme, mix
 from scenes.workings import Part
 
-_LABEL_EM = 0.27
-_LEGEND_ROOM = 1.5
+_LABEL_EM, _TILE_EM, _SMALL_EM = 0.32, 0.24, 0.22
+_MOST_LEGEND = 1.2
 _LEAST_GLANCE = 0.06  # seconds for one cell, below which nobody could follow an outline
 
 
@@ -60,15 +60,15 @@ class Figure:
         layout = story.trace.layout
         self.launch = layout.launches[story.launch]
         symbols = {array.symbol for array in layout.arrays} | {slot.symbol for slot in self.launch.slots}
-        self._scales = {
-            symbol: scale_of(values_of(stories, symbol), theme.hue(symbol), theme) for symbol in symbols
-        }
+        values = {symbol: values_of(stories, symbol) for symbol in symbols}
+        self._scales = {symbol: scale_of(each, theme.hue(symbol), theme) for symbol, each in values.items()}
+        self.decimals = {symbol: decimals_of(each) for symbol, each in values.items()}
         self._carries, self._most_folds = carries(stories), max(most_folds(stories), 1)
         self.caption = Caption(places.CAPTION, theme)
         arrays = [layout.array(name) for name in self.arrays]
         blocks = "this block" if len(stories) == 1 else "these blocks"
         self.traffic = TrafficPanel(arrays, stories[-1].pictures[-1].traffic, places.TRAFFIC, theme, blocks)
-        self.worked = Worked(places.WORKED, theme)
+        self.worked = Worked(places.WORKED, theme, self.decimals)
         self.loops = LoopPanel(self.launch.loops, places.LOOPS, theme, story.turns)
         self.grid = BlockGrid(self.launch.grid, places.BLOCKS, theme)
         self.zoom = ZoomLines(theme)
@@ -125,7 +125,7 @@ class Figure:
                     tile_math(content.array, content.symbol, content.tile),
                     _LABEL_EM,
                     self.theme.hue(content.symbol).text,
-                    (box.center[0], box.bottom - 0.29),
+                    (box.center[0], box.bottom - 0.3),
                     align="center",
                 )
             )
@@ -209,6 +209,7 @@ class Figure:
             ink=self.theme.ink,
             scale=self._scales[symbol],
             em=place.em,
+            decimals=self.decimals[symbol],
             tile=tile,
             gap=gap,
             across=place.lying,
@@ -224,6 +225,10 @@ class Figure:
         """The animations of one phase, and mobjects that are on the canvas only while it lasts."""
         acts: list[Act] = []
         passing: list[Mobject] = []
+        if tiles := [self.tile_box(event) for event in phase if isinstance(event, Move)]:
+            marks = self._mark()
+            marks.points = np.concatenate([_box(tile) for tile in tiles])
+            passing.append(marks)
         for event in phase:
             if isinstance(event, Move):
                 copy = self.copy_of(event)
@@ -235,10 +240,7 @@ class Figure:
             new = self.slot_matrix(event.slot, event.content)
             box = self.plan.sram[event.slot].box
             if isinstance(event, Updated | Cleared):
-                old = self.slots[event.slot]
-                if old is not None:
-                    old.hide_numbers()
-                acts.append(Rise(new, run_time=seconds))
+                acts.append(Rise(new, self.slots[event.slot], run_time=seconds))
                 outline = ring(box, self.theme.ink)
                 passing += [new, outline]
             elif isinstance(event, Computed):
@@ -321,67 +323,65 @@ class Figure:
         group.add(Memory("HBM", places.HBM, theme), Memory("SRAM", places.SRAM, theme))
         group.add(Memory("", places.TRAFFIC, theme))
         colors = symbol_colors(theme)
-        title = Lettering(trace.title, 0.36, theme.ink, (places.TITLE.left, 3.6), weight="semibold")
+        title = Lettering(trace.title, 0.38, theme.ink, (places.TITLE.left, 3.6), weight="semibold")
         parameters = ", ".join(
             f"{name.replace('_', ' ')} = {value}" for name, value in trace.params.items() if value
         )
-        x = places.TITLE.left + line_width(trace.title, 0.36, "semibold") + 0.35
+        x = places.TITLE.left + line_width(trace.title, 0.38, "semibold") + 0.35
         where = where_recorded(trace.provenance)
-        width = line_width(where, 0.22)
+        width = line_width(where, _SMALL_EM)
         group.add(
             title,
-            Lettering(parameters, 0.25, theme.dim, (x, 3.6), room=places.TITLE.right - width - 0.4 - x),
-            Lettering(where, 0.22, theme.dim, (places.TITLE.right, 3.6), align="right"),
+            Lettering(parameters, 0.27, theme.dim, (x, 3.6), room=places.TITLE.right - width - 0.4 - x),
+            Lettering(where, _SMALL_EM, theme.dim, (places.TITLE.right, 3.6), align="right"),
         )
+        in_sram = {self.launch.slot(name).symbol: place for name, place in self.plan.sram.items()}
+        explained = set()
         for name, place in self.plan.hbm.items():
             array = trace.layout.array(name)
             color = theme.hue(array.symbol).text
-            with_legend = place.style == "heat" and place.box.width >= _LEGEND_ROOM
-            at = place.box.left + (0.25 if with_legend else place.box.width / 2), place.box.top + 0.13
+            at = place.box.center[0], place.box.top + 0.15
             if place.lying:
                 at = place.box.left - 0.3, place.box.center[1] - 0.08
             group.add(Lettering(array_math(array), NAME_EM, color, at, align="center", colors=colors))
             group.add(*self._tile_labels(place, name, array.symbol))
-            if with_legend:
+            if "heat" in (place.style, *(in_sram[s].style for s in in_sram if s == array.symbol)):
                 group.add(*self._legend(place, array.symbol))
-        in_hbm = {array.symbol for array in trace.layout.arrays}
+                explained.add(array.symbol)
         for name, place in self.plan.sram.items():
             slot = self.launch.slot(name)
             group.add(Slot(place.box, slot_math(slot).strip("$"), theme, slot.symbol, NAME_EM))
-            if place.style == "heat" and place.box.width >= _LEGEND_ROOM and slot.symbol not in in_hbm:
+            if place.style == "heat" and slot.symbol not in explained:
                 group.add(*self._legend(place, slot.symbol))
-        index = self.grid.index(self.story.block)
-        which = [f"block {index + 1} of {int(np.prod(self.launch.grid))}"]
+        which = [f"block {self.grid.index(self.story.block) + 1} of {int(np.prod(self.launch.grid))}"]
         if len(trace.layout.launches) > 1:
-            which.append(f"launch {self.story.launch + 1} of {len(trace.layout.launches)}")
-        for n, text in enumerate(which):
-            at = places.SRAM.left + 0.18, places.SRAM.top - 0.63 - 0.24 * n
-            group.add(Lettering(text, 0.2, theme.dim, at, room=places.LOOPS.width))
+            which.insert(0, f"launch {self.story.launch + 1} of {len(trace.layout.launches)}")
+        at = places.SRAM.right, places.LOOPS.top - 0.2
+        group.add(Lettering(", ".join(which), _SMALL_EM, theme.dim, at, align="right"))
         return group
 
     def _legend(self, place: Place, symbol: str) -> list[VMobject]:
-        """The scale of a heat map, right of its name: as far below zero, zero, and the greatest value."""
-        scale, em = self._scales[symbol], 0.15
-        y, right = place.box.top + 0.13, place.box.right
-        most = "±" + written(scale.most)
-        left = right - line_width(most, em) - 0.04
-        parts: list[VMobject] = [Lettering(most, em, self.theme.dim, (right, y), align="right")]
-        steps = np.linspace(-1, 1, 7)
+        """The scale of a heat map, below it: from as far below zero as the greatest value is above it."""
+        scale, box = self._scales[symbol], place.box
+        width, steps = min(box.width, _MOST_LEGEND), np.linspace(-1, 1, 9)
+        left, top, pitch = box.center[0] - width / 2, box.bottom - 0.06, width / len(steps)
+        parts: list[VMobject] = []
         for n, share in enumerate(steps):
             color = mix(scale.zero, scale.above if share >= 0 else scale.below, abs(float(share)) ** 0.5)
-            swatch = VMobject(
-                fill_color=color, fill_opacity=1, stroke_color=self.theme.rule, stroke_width=0.5
-            )
-            x = left - 0.04 * (len(steps) - n)
-            swatch.points = rectangles(x, y + 0.1, x + 0.04, y)
+            swatch = VMobject(fill_color=color, fill_opacity=1, stroke_width=0)
+            swatch.points = rectangles(left + n * pitch, top, left + (n + 1) * pitch, top - 0.08)
             parts.append(swatch)
-        return parts
+        edge = VMobject(stroke_color=self.theme.line, stroke_width=1, fill_opacity=0)
+        edge.points = rectangles(left, top, left + width, top - 0.08)
+        most = "±" + written(scale.most, self.decimals[symbol])
+        at = box.center[0], box.bottom - places.LEGEND + 0.04
+        return [*parts, edge, Lettering(most, 0.2, self.theme.dim, at, align="center")]
 
     def _tile_labels(self, place: Place, name: str, symbol: str) -> list[Lettering]:
         """Labels left of the tiles, above them where they lie; where tiles are too small, only of some of them."""
         grid = place.grid
         pitch = grid.cell(place.box)[not place.lying] * grid.tile + grid.gap
-        em = 0.22
+        em = _TILE_EM
         least = em * (2.2 if place.lying else 1.0)
         every = next(n for n in (1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 64, 128, 10**9) if n * pitch >= least)
         boxes = [grid.tile_box(place.box, n) for n in range(0, grid.tiles, every)]
@@ -395,7 +395,7 @@ class Figure:
                 at = box.center[0], box.top + 0.1
             text, color = tile_math(name, symbol, n * every), self.theme.hue(symbol).text
             labels.append(
-                Lettering(text, em, color, at, align="center" if place.lying else "right", room=0.33)
+                Lettering(text, em, color, at, align="center" if place.lying else "right", room=0.32)
             )
         return labels
 

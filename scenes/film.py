@@ -26,7 +26,7 @@ from scenes.orders import window_of
 from scenes.score import Score, Wording, words_for, working_for
 from scenes.story import Event, Loaded, Picture, Stored, Story, Window, tell_all
 from scenes.tempo import Timing, ticks, timings
-from scenes.theme import Theme, theme_named
+from scenes.theme import Theme, theme_wanted
 from scenes.workings import Part, Working
 
 _MOVING = 0.5  # of the time of a part; the rest is for reading it
@@ -129,7 +129,7 @@ class Film(Scene):
             trace = load_trace(os.environ.get("TRACE", self.score.kernel.replace("_", "-")))
             block = block_named(os.environ["BLOCK"]) if os.environ.get("BLOCK") else None
             window = window_of(os.environ["STEPS"]) if os.environ.get("STEPS") else None
-        self.theme = theme or theme_named(os.environ.get("THEME", "light"))
+        self.theme = theme or theme_wanted()
         self.stories = stories_for(self.score, trace, block, window)
         self.workings = {
             (s, n): working
@@ -248,8 +248,9 @@ class Film(Scene):
     def _skip(self, picture: Picture, timing: Timing, words: Wording) -> None:
         assert picture.skipped is not None
         self.figure.caption.say(words.caption)
+        self.figure.worked.say(())
         crosses = self.figure.crosses(picture.skipped)
-        self._front(self.figure.caption, crosses)
+        self._front(self.figure.caption, self.figure.worked, crosses)
         self.wait(timing.say + timing.look)
         self.remove(crosses)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import importlib
 import io
 import os
@@ -138,16 +139,26 @@ def make(order: Order, key: str, played: Callable[[int, int], None] = lambda don
         }
         for name, text in texts.items():
             (place / name).write_text(text, encoding="utf-8")
-        (place / "key").write_text(key)
-        put_in_place(order, (Path(made), *(place / name for name in ("poster.png", *texts, "key"))))
+        put_in_place(order, key, (Path(made), *(place / name for name in ("poster.png", *texts))))
 
 
-def put_in_place(order: Order, files: Sequence[Path]) -> None:
-    """Move what was made to `order.files`, in their order; until the last is there the film counts as not made."""
-    with suppress(FileNotFoundError):
-        order.key_file.unlink()
-    for made, target in zip(files, order.files, strict=True):
-        os.replace(made, target)
+def put_in_place(order: Order, key: str, files: Sequence[Path]) -> None:
+    """Move what was made to `order.files`, in their order, and note for what `key`.
+
+    Until that note stands the film counts as not made. Others who make the same film wait meanwhile.
+    """
+    folder = os.open(order.folder, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            order.key_file.unlink()
+        for made, target in zip(files, order.files, strict=True):
+            os.replace(made, target)
+        note = files[-1].with_name("note")
+        note.write_text(order.note(key))
+        os.replace(note, order.key_file)
+    finally:
+        os.close(folder)
 
 
 def _clear(order: Order) -> dict[str, Any]:
@@ -185,6 +196,11 @@ def _poster(video: Path, film: Film, steps: Sequence[FilmStep]) -> bytes:
     ]
     step = steps[changing[0] if changing else -1]
     wanted = step.first_frame + step.frames - 1
+    return png_of_frame(video, wanted)
+
+
+def png_of_frame(video: Path, wanted: int) -> bytes:
+    """One frame of a video as a PNG."""
     with av.open(str(video)) as container:
         for n, frame in enumerate(container.decode(video=0)):
             if n == wanted:

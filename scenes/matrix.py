@@ -14,12 +14,12 @@ from manim.constants import RESAMPLING_ALGORITHMS
 
 from scenes.boxes import Box, Points, hatching, rectangles
 from scenes.heat import Scale, cell_pixels, heat_map
-from scenes.numerals import Numerals, written
+from scenes.numerals import MOST_DECIMALS, Numerals, widest_of, written
 
 Style = Literal["numbers", "heat", "plain"]
 
-LEAST_EM, MOST_EM = 0.145, 0.32
-NUMBER_SHARE = 0.84  # of a cell's width, for its number
+LEAST_EM, MOST_EM = 0.145, 0.34
+NUMBER_SHARE, EM_SHARE = 0.86, 0.8  # of a cell's width, for its number, and of its height, for one em
 _NOTHING = np.zeros((0, 3))
 _LEAST_TILE = 0.08  # lower tiles have no outline of their own
 _LEAST_CELL = 0.011  # a heat map's cells are at least about a pixel and a half
@@ -27,7 +27,7 @@ _LEAST_CELL = 0.011  # a heat map's cells are at least about a pixel and a half
 
 def number_em(width: float, height: float, widest: float) -> float:
     """How large numbers of at most `widest` em can be in a cell; below LEAST_EM nobody could read them."""
-    return min(NUMBER_SHARE * width / widest if widest else MOST_EM, 0.72 * height, MOST_EM)
+    return min(NUMBER_SHARE * width / widest if widest else MOST_EM, EM_SHARE * height, MOST_EM)
 
 
 def style_for(width: float, height: float, widest: float) -> Style:
@@ -114,7 +114,7 @@ class Matrix(Group):
 
     `values` (rows, columns) is what there is; NaN is drawn as a blank cell, and with `masked`, −∞ as a hatched one.
     `fills` has a colour for each tile. `room` rows and columns are what the slot could hold: beyond the values it is
-    hatched. `between` is the colour of the lines between cells with numbers.
+    hatched. `between` is the colour of the lines between cells with numbers, `decimals` how these are written.
     """
 
     def __init__(
@@ -128,6 +128,7 @@ class Matrix(Group):
         ink: str,
         scale: Scale,
         em: float = MOST_EM,
+        decimals: int = MOST_DECIMALS,
         tile: int | None = None,
         gap: float = 0.0,
         across: bool = False,
@@ -145,7 +146,7 @@ class Matrix(Group):
             np.argwhere(values == -np.inf) if masked and style == "numbers" else np.zeros((0, 2), int)
         )
         self.room = room or (rows, columns)
-        self.home, self._em = box, em
+        self._em = em
         self._order = tuple(dict.fromkeys(self.fills))
         self.mats = [VMobject(fill_color=color, fill_opacity=1, stroke_width=0) for color in self._order]
         self.frame = VMobject(stroke_color=line, stroke_width=line_width, fill_opacity=0)
@@ -156,8 +157,9 @@ class Matrix(Group):
         self.add(self.back, *self.mats)
         if style == "numbers":
             self.numerals = Numerals(
-                ["" if np.isnan(value) else written(float(value)) for value in values.flat], ink
+                ["" if np.isnan(value) else written(float(value), decimals) for value in values.flat], ink
             )
+            self._widest = widest_of(self.numerals.texts)
             self.add(self.hatch)
             self.add(self.numerals)
         elif style == "heat":
@@ -188,8 +190,8 @@ class Matrix(Group):
         if self.style == "numbers":
             self.back.points = self.frame.points
         if self.numerals is not None:
-            em = self._em * box.width / self.home.width
-            self.numerals.place(self._centers(), em)
+            room = number_em(*self.grid.cell(whole), self._widest)
+            self.numerals.place(self._centers(), min(self._em, room))
         if self.image is not None:
             self.image.place(self._inset(whole))
         self.hatch.points = self._hatched()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import numpy as np
@@ -13,21 +13,34 @@ from manim import Typst, VMobject
 from scenes.boxes import Points
 from scenes.lettering import Outline, em_of
 
+MOST_DECIMALS = 2
 MINUS, INFINITY = "\N{MINUS SIGN}", "\N{INFINITY}"
 _SIGNS = f"123456789{MINUS}.{INFINITY}e–"
 
 
-def written(value: float) -> str:
-    """A number in at most six characters: two decimals while there is room, fewer for large ones."""
+def decimals_of(values: npt.ArrayLike) -> int:
+    """The fewest decimals, at most two, with which every one of these numbers is written exactly; else two."""
+    finite = np.ravel(np.asarray(values, np.float32))
+    finite = finite[np.isfinite(finite)]
+    exact = (
+        n
+        for n in range(MOST_DECIMALS)
+        if (np.round(finite.astype(float), n).astype(np.float32) == finite).all()
+    )
+    return next(exact, MOST_DECIMALS)
+
+
+def written(value: float, decimals: int = MOST_DECIMALS) -> str:
+    """A number in at most six characters: so many decimals while there is room, fewer for large ones."""
     if math.isnan(value):
         return "–"
     sign = MINUS if value < 0 else ""
     size = abs(value)
     if math.isinf(size):
         return sign + INFINITY
-    for bound, decimals in ((9.995, 2), (99.95, 1), (9999.5, 0)):
+    for bound, most in ((9.995, 2), (99.95, 1), (9999.5, 0)):
         if size < bound:
-            text = f"{size:.{decimals}f}"
+            text = f"{size:.{min(decimals, most)}f}"
             return text if float(text) == 0 else sign + text
     return sign + f"{size:.0e}".replace("e+0", "e").replace("e+", "e")
 
@@ -65,10 +78,14 @@ def number_outline(text: str) -> Outline:
     return Outline(np.concatenate(paths) - (pen / 2, 0.0, 0.0), pen)
 
 
-def widest(values: npt.ArrayLike) -> float:
+def widest(values: npt.ArrayLike, decimals: int = MOST_DECIMALS) -> float:
     """The width, in em, of the widest of these numbers as written; 0 for none."""
-    texts = {written(float(value)) for value in np.ravel(values)}
-    return max((number_outline(text).width for text in texts), default=0.0)
+    return widest_of({written(float(value), decimals) for value in np.ravel(values)})
+
+
+def widest_of(texts: Iterable[str]) -> float:
+    """The width, in em, of the widest of these written numbers; 0 for none."""
+    return max((number_outline(text).width for text in texts if text), default=0.0)
 
 
 class Numerals(VMobject):

@@ -66,14 +66,14 @@ class Order:
 
     @property
     def key_file(self) -> Path:
-        """Where it is noted what the film was made from."""
+        """Where it is noted what the film was made from, and what came of it."""
         return self.folder / f".{self.name}.key"
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All that making it leaves: the film, its poster and lists, and last the note of what it was made from."""
+        """What making it leaves: the film, its poster and its lists."""
         beside = (self.folder / name for name in ("steps.json", "chapters.vtt", "captions.vtt"))
-        return self.film, self.poster, *beside, self.key_file
+        return self.film, self.poster, *beside
 
     def key(self) -> str:
         """A hash of all that the film is made from: trace, sources, settings and the programs that draw it."""
@@ -90,8 +90,29 @@ class Order:
         return digest.hexdigest()
 
     def is_made(self, key: str) -> bool:
-        """Whether the film is there and made from just this."""
-        return all(path.is_file() for path in self.files) and self.key_file.read_text() == key
+        """Whether the film is there, made from just this, and its files are still those that were made together."""
+        there = all(path.is_file() for path in (*self.files, self.key_file))
+        return there and self.key_file.read_text() == self.note(key)
+
+    def note(self, key: str) -> str:
+        """What stands in the key file of a film made for `key`: that, and hashes of its files."""
+        return "\n".join([key, *(hashlib.sha256(path.read_bytes()).hexdigest() for path in self.files)])
+
+
+@dataclass(frozen=True)
+class Example(Order):
+    """The film of an example scene, which tells of no trace: `trace` is the scene's own file."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What making it leaves: the film and its poster."""
+        return self.film, self.poster
+
+
+def examples() -> dict[str, Path]:
+    """The files of the example scenes, by the names of their films."""
+    files = sorted((ROOT / "scenes" / "examples").glob("[!_]*.py"))
+    return {file.stem.replace("_", "-"): file for file in files}
 
 
 def has_scene(kernel: str) -> bool:

@@ -11,12 +11,13 @@ from kernels.layout import ArrayLayout, Loop
 from scenes.boxes import Box, rectangles
 from scenes.lettering import Lettering, line_width
 from scenes.names import array_math, name_math
-from scenes.numerals import Numerals, number_outline, written
+from scenes.numerals import MOST_DECIMALS, Numerals, decimals_of, number_outline, written
 from scenes.story import Crossed
 from scenes.theme import Theme
 from scenes.workings import Line, Number
 
-_LABEL_EM, _NUMBER_EM, _SMALL_EM, _WORD_SPACE = 0.26, 0.2, 0.19, 0.22
+_LABEL_EM, _NUMBER_EM, _SMALL_EM, _WORD_SPACE = 0.28, 0.215, 0.19, 0.22
+_LOOP_EM, _LEAST_SQUARE = 0.24, 0.08
 
 
 def symbol_colors(theme: Theme) -> dict[str, str]:
@@ -27,7 +28,7 @@ def symbol_colors(theme: Theme) -> dict[str, str]:
 class Caption(VGroup):
     """The caption line in `box`: what happens in this step."""
 
-    def __init__(self, box: Box, theme: Theme, em: float = 0.4) -> None:
+    def __init__(self, box: Box, theme: Theme, em: float = 0.45) -> None:
         super().__init__()
         self.box, self.theme, self.em, self.text = box, theme, em, ""
 
@@ -51,15 +52,14 @@ class Caption(VGroup):
 
 
 class Memory(VGroup):
-    """HBM or SRAM: a panel that fills `box`, with its name in the corner."""
+    """HBM or SRAM: a panel that fills `box`, with its name along the left edge."""
 
     def __init__(self, name: str, box: Box, theme: Theme) -> None:
         super().__init__()
         self.box = box
-        at = box.left + 0.18, box.top - 0.37
-        self.add(
-            _outlined(box, theme.rule, theme.panel), Lettering(name, 0.3, theme.ink, at, weight="semibold")
-        )
+        title = Lettering(name, 0.3, theme.ink, (0.0, 0.0), align="center", weight="semibold")
+        title.rotate(np.pi / 2).move_to((box.left + 0.24, box.center[1], 0))
+        self.add(_outlined(box, theme.rule, theme.panel), title)
 
 
 class Slot(VGroup):
@@ -68,7 +68,9 @@ class Slot(VGroup):
     `name` is a letter in Typst mathematics, such as ``S_(i j)``; `symbol`, by default its first letter, has the colour.
     """
 
-    def __init__(self, box: Box, name: str, theme: Theme, symbol: str | None = None, em: float = 0.3) -> None:
+    def __init__(
+        self, box: Box, name: str, theme: Theme, symbol: str | None = None, em: float = 0.36
+    ) -> None:
         super().__init__()
         self.box = box
         color = theme.hue(symbol or name[0]).text
@@ -101,8 +103,8 @@ class TrafficPanel(VGroup):
         head = 0.62
         self._pitch = min(0.3, (box.height - head - 0.38) / max(len(arrays), 1))
         self._first = box.top - head - self._pitch / 2
-        self._bar_left, self._bar_room = box.left + 0.56, 0.9
-        self._columns = box.left + 2.0, box.right - 0.16
+        self._bar_left, self._bar_room = box.left + 0.52, 0.82
+        self._columns = box.left + 1.92, box.right - 0.16
         self.still = VGroup()
         self.still.add(
             Lettering(
@@ -116,7 +118,7 @@ class TrafficPanel(VGroup):
             Lettering(blocks, _SMALL_EM * 0.95, theme.dim, (box.right - 0.16, box.top - 0.28), align="right"),
             *self._swatches(box.top - 0.47),
         )
-        em = min(_LABEL_EM, self._pitch * 0.9)
+        em = min(_LABEL_EM, self._pitch * 0.8)
         for array, y in zip(self.arrays, self._ys(), strict=True):
             color = theme.hue(array.symbol).text
             self.still.add(
@@ -203,44 +205,31 @@ class LoopPanel(VGroup):
         """Show these values; a loop without one has not begun or is between turns."""
         self.values = dict(values)
         self.submobjects.clear()
-        top = self.box.top
-        for loop in self.loops:
-            text = (
-                f"{name_math(loop.name)} = {values[loop.name]}"
-                if loop.name in values
-                else name_math(loop.name)
-            )
-            color = self.theme.ink if loop.name in values else self.theme.dim
-            indent = line_width("loop", 0.2) + 0.08
-            if indent + line_width(text, 0.24) > self.box.width:
-                indent = 0.0
-            else:
-                self.add(Lettering("loop", 0.2, self.theme.dim, (self.box.left, top - 0.2)))
-            at = self.box.left + indent, top - 0.2
-            self.add(Lettering(text, 0.24, color, at, room=self.box.width - indent))
-            room = Box(self.box.left, top - 0.34, self.box.width, 0.3)
-            self.add(*self._squares(loop, values.get(loop.name), room))
-            top -= self.box.height / max(len(self.loops), 2)
+        pitch = self.box.width / max(len(self.loops), 2)
+        for n, loop in enumerate(self.loops):
+            left, width, known = self.box.left + n * pitch, pitch - 0.15, loop.name in values
+            text = f"{name_math(loop.name)} = {values[loop.name]}" if known else name_math(loop.name)
+            if line_width(f"loop {text}", _LOOP_EM) <= width:
+                text = f"loop {text}"
+            color = self.theme.ink if known else self.theme.dim
+            self.add(Lettering(text, _LOOP_EM, color, (left, self.box.top - 0.2), room=width))
+            self.add(*self._squares(loop, values.get(loop.name), Box(left, self.box.top - 0.29, width, 0.12)))
 
     def _squares(self, loop: Loop, value: int | None, box: Box) -> list[VMobject]:
-        """Rows of squares, one for each turn, those begun filled; a bar where there are too many."""
+        """A row of squares, one for each turn, those begun filled; a bar where there are too many."""
         own = self.turns[loop.name]
         begun = [turn for turn in sorted(own) if value is not None and turn <= value]
-        across = min(loop.turns, 8)
-        if loop.turns <= 24:
-            pitch = min(0.15, box.width / across)
-            row, column = np.divmod(np.arange(loop.turns), across)
-            left, top = box.left + pitch * column, box.top - pitch * row
-            edges = rectangles(left, top, left + 0.7 * pitch, top - 0.7 * pitch).reshape(-1, 16, 3)
-        else:
-            pitch = box.width / loop.turns
-            lefts = box.left + pitch * np.arange(loop.turns, dtype=np.float64)
-            edges = rectangles(lefts, box.top, lefts + pitch, box.top - 0.12).reshape(-1, 16, 3)
         other = [turn for turn in range(loop.turns) if turn not in own]
+        pitch = min(0.17, box.width / loop.turns)
+        as_bar = pitch < _LEAST_SQUARE
+        lefts = box.left + pitch * np.arange(loop.turns, dtype=np.float64)
+        side = pitch if as_bar else 0.7 * pitch
+        edges = rectangles(lefts, box.top, lefts + side, box.top - (box.height if as_bar else side))
+        edges = edges.reshape(-1, 16, 3)
         parts = []
-        if loop.turns > 24:
+        if as_bar:
             whole = VMobject(stroke_color=self.theme.line, stroke_width=1.2, fill_opacity=0)
-            whole.points = rectangles(box.left, box.top, box.right, box.top - 0.12)
+            whole.points = rectangles(box.left, box.top, box.right, box.bottom)
             parts.append(whole)
         else:
             for turns, color in ((other, self.theme.rule), (sorted(own), self.theme.line)):
@@ -253,11 +242,14 @@ class LoopPanel(VGroup):
 
 
 class Worked(VGroup):
-    """A line of a formula with its numbers put in, in `box`, each number in the colour of its letter."""
+    """A line of a formula with its numbers put in, in `box`, each number in the colour of its letter.
 
-    def __init__(self, box: Box, theme: Theme, em: float = 0.34) -> None:
+    `decimals` are those that the letters are written with elsewhere; a number that needs more has two.
+    """
+
+    def __init__(self, box: Box, theme: Theme, decimals: Mapping[str, int], em: float = 0.4) -> None:
         super().__init__()
-        self.box, self.theme, self.em = box, theme, em
+        self.box, self.theme, self.decimals, self.em = box, theme, decimals, em
         self.line: Line = ()
 
     def say(self, line: Line) -> None:
@@ -271,7 +263,7 @@ class Worked(VGroup):
         for part, width in zip(line, widths, strict=True):
             if isinstance(part, Number):
                 color = self.theme.hue(part.symbol).text if part.symbol else self.theme.ink
-                numerals = Numerals([written(part.value)], color)
+                numerals = Numerals([self._written(part)], color)
                 numerals.place(np.array([[x + em * width / 2, base + 0.325 * em]]), em)
                 self.add(numerals)
             else:
@@ -280,8 +272,12 @@ class Worked(VGroup):
 
     def _width(self, part: str | Number) -> float:
         return (
-            number_outline(written(part.value)).width if isinstance(part, Number) else line_width(part, 1.0)
+            number_outline(self._written(part)).width if isinstance(part, Number) else line_width(part, 1.0)
         )
+
+    def _written(self, number: Number) -> str:
+        usual = self.decimals.get(number.symbol, MOST_DECIMALS)
+        return written(number.value, max(usual, decimals_of([number.value])))
 
 
 def _number(text: str, em: float, right: float, y: float, color: str) -> Numerals:

@@ -7,27 +7,28 @@ from dataclasses import dataclass, replace
 
 from kernels.layout import ArrayLayout
 from scenes.boxes import Box, cell_width
-from scenes.matrix import LEAST_EM, MOST_EM, NUMBER_SHARE, Grid, Style, number_em, style_for
-from scenes.numerals import widest
+from scenes.matrix import EM_SHARE, LEAST_EM, MOST_EM, NUMBER_SHARE, Grid, Style, number_em, style_for
+from scenes.numerals import decimals_of, widest
 from scenes.story import Story, matrix_shape, values_of
 
-TITLE = Box(-6.75, 3.86, 13.5, 0.4)
-HBM = Box(-6.75, 3.4, 10.25, 2.52)
-TRAFFIC = Box(3.65, 3.4, 3.1, 2.52)
+TITLE = Box(-6.9, 3.9, 13.8, 0.4)
+HBM = Box(-6.9, 3.46, 10.7, 2.62)
+TRAFFIC = Box(3.9, 3.46, 3.0, 2.62)
+LOOPS = Box(-6.9, 0.8, 2.6, 0.42)
 BLOCKS = Box(-1.6, 0.78, 3.2, 0.46)
-SRAM = Box(-6.75, 0.04, 13.5, 2.84)
-LOOPS = Box(-6.57, -0.98, 0.98, 1.76)
-CAPTION = Box(-6.75, -2.84, 13.5, 0.56)
-WORKED = Box(-6.75, -3.42, 13.5, 0.46)
+SRAM = Box(-6.9, 0.06, 13.8, 2.76)
+CAPTION = Box(-6.9, -2.74, 13.8, 0.58)
+WORKED = Box(-6.9, -3.36, 13.8, 0.5)
 
-NAME_EM = 0.3
-HBM_TITLE, SRAM_TITLE = 0.8, 1.1
-_PAD = 0.18
-_HBM_NAMES, _SRAM_NAMES, _SRAM_LABELS = 0.44, 0.5, 0.36
-_GUTTER, _SLOT_GAP, _TILE_GAP = 0.42, 0.3, 0.05
+NAME_EM = 0.36
+LEGEND = 0.34  # below a heat map
+_HBM_NAMES, _SRAM_NAMES, _SRAM_LABELS = 0.48, 0.52, 0.42
+_TITLE_ROOM, _PAD = 0.36, 0.18
+_GUTTER, _SLOT_GAP, _MORE_GAP, _TILE_GAP = 0.42, 0.25, 0.3, 0.05
 _LEAST_WIDTH, _LEAST_HEIGHT = 0.36, 0.16
-_MOST_CELL, _MOST_SLOT_CELL = (0.62, 0.44), (0.95, 0.6)
-_LYING_CELL, _LYING_LABELS, _MOST_LYING = (0.75, 0.5), 0.3, 3
+_MOST_CELL, _MOST_SLOT_CELL = (0.7, 0.44), (1.0, 0.6)
+_LYING_CELL, _LYING_LABELS, _LYING_NAMES, _MOST_LYING = (0.8, 0.5), 0.3, 0.55, 3
+_ROOMY = 1.3  # how much wider than its numbers need a cell may be
 
 
 @dataclass(frozen=True)
@@ -65,43 +66,47 @@ class Plan:
 def plan(story: Story, arrays: Sequence[str], slots: Sequence[str], film: Sequence[Story] = ()) -> Plan:
     """Where `arrays` and `slots` lie, in this order; numbers have room for all that the `film` shows.
 
-    Where there are only a few vectors, they lie: each is a row.
+    Where there are only a few vectors, they lie: each is a row. Below each array of which anything is a heat map there
+    is room for its legend.
     """
     layout = story.trace.layout
     launch = layout.launches[story.launch]
-    widths = {symbol: widest(values_of(film or (story,), symbol)) for symbol in _symbols(story)}
+    shown = {symbol: values_of(film or (story,), symbol) for symbol in _symbols(story)}
+    widths = {symbol: widest(values, decimals_of(values)) for symbol, values in shown.items()}
     in_hbm = [layout.array(name) for name in arrays]
     in_sram = [(name, launch.slot(name).symbol, *matrix_shape(launch.slot(name).shape)) for name in slots]
     columns = [*(array.columns for array in in_hbm), *(width for *_, width in in_sram)]
     lying = len(in_hbm) <= _MOST_LYING and set(columns) == {1}
     if lying:
         in_sram = [(name, symbol, 1, rows) for name, symbol, rows, _ in in_sram]
-    return Plan(
-        _evened(_lying_in_hbm(in_hbm, widths) if lying else _in_hbm(in_hbm, widths)),
-        _evened(_in_sram(in_sram, widths, lying)),
-    )
+    sram = _in_sram(in_sram, widths, lying)
+    heat = {symbol for name, symbol, *_ in in_sram if sram[name].style == "heat"}
+    lay = _lying_in_hbm if lying else _in_hbm
+    hbm = lay(in_hbm, widths, 0.0)
+    if any(hbm[array.name].style == "heat" or array.symbol in heat for array in in_hbm):
+        hbm = lay(in_hbm, widths, LEGEND)
+    return Plan(_evened(hbm), _evened(sram))
 
 
-def _in_hbm(arrays: Sequence[ArrayLayout], widths: Mapping[str, float]) -> dict[str, Place]:
+def _in_hbm(arrays: Sequence[ArrayLayout], widths: Mapping[str, float], legend: float) -> dict[str, Place]:
     """Matrices side by side, one scale for all."""
     rows = max(array.rows for array in arrays)
     tiles = max(array.tiles for array in arrays)
     room = Box(
-        HBM.left + HBM_TITLE,
+        HBM.left + _TITLE_ROOM,
         HBM.top - _HBM_NAMES,
-        HBM.width - HBM_TITLE - _PAD,
-        HBM.height - _HBM_NAMES - _PAD,
+        HBM.width - _TITLE_ROOM - _PAD,
+        HBM.height - _HBM_NAMES - _PAD - legend,
     )
     gap = _TILE_GAP if room.height / tiles >= 0.3 else 0.0
     height = min(room.height, rows * _MOST_CELL[1] + gap * (tiles - 1))
     down = (height - gap * (tiles - 1)) / rows
     boxes = _row(
-        room,
-        [array.columns for array in arrays],
+        Box(room.left, room.top - (room.height - height) / 2, room.width, height),
+        [(array.columns, widths[array.symbol]) for array in arrays],
         [max(down * array.rows + gap * (array.tiles - 1), _LEAST_HEIGHT) for array in arrays],
         _GUTTER,
-        [_least(widths[array.symbol], down) for array in arrays],
-        _MOST_CELL[0],
+        (_MOST_CELL[0], down),
     )
     return {
         array.name: _place(box, Grid(array.rows, array.columns, array.tile, gap), widths[array.symbol])
@@ -109,19 +114,20 @@ def _in_hbm(arrays: Sequence[ArrayLayout], widths: Mapping[str, float]) -> dict[
     }
 
 
-def _lying_in_hbm(arrays: Sequence[ArrayLayout], widths: Mapping[str, float]) -> dict[str, Place]:
+def _lying_in_hbm(
+    arrays: Sequence[ArrayLayout], widths: Mapping[str, float], legend: float
+) -> dict[str, Place]:
     """Vectors as rows, one below the other."""
     most, tiles = max(array.rows for array in arrays), max(array.tiles for array in arrays)
-    room = Box(
-        HBM.left + HBM_TITLE + 0.5, HBM.top - _PAD, HBM.width - HBM_TITLE - 0.5 - _PAD, HBM.height - 2 * _PAD
-    )
+    left = HBM.left + _TITLE_ROOM + _LYING_NAMES
+    room = Box(left, HBM.top - _PAD, HBM.right - _PAD - left, HBM.height - 2 * _PAD)
     gap = _TILE_GAP if room.width / tiles >= 0.3 else 0.0
     across = min((room.width - gap * (tiles - 1)) / most, _LYING_CELL[0])
     band = room.height / len(arrays)
-    height = min(band - _LYING_LABELS - 0.08, _LYING_CELL[1])
+    height = min(band - _LYING_LABELS - legend - 0.08, _LYING_CELL[1])
     found = {}
     for n, array in enumerate(arrays):
-        top = room.top - (n + 0.5) * band + (height - _LYING_LABELS) / 2
+        top = room.top - (n + 0.5) * band + (height - _LYING_LABELS + legend) / 2
         box = Box(room.left, top, array.rows * across + gap * (array.tiles - 1), height)
         grid = Grid(1, array.rows, array.tile, gap, across=True)
         found[array.name] = _place(box, grid, widths[array.symbol], lying=True)
@@ -134,21 +140,20 @@ def _in_sram(
     """Slots side by side, one scale for all."""
     most_rows = max(rows for _, _, rows, _ in slots)
     room = Box(
-        SRAM.left + SRAM_TITLE,
+        SRAM.left + _TITLE_ROOM,
         SRAM.top - _SRAM_NAMES,
-        SRAM.width - SRAM_TITLE - _PAD,
-        SRAM.height - _SRAM_NAMES - _SRAM_LABELS - 0.1,
+        SRAM.width - _TITLE_ROOM - _PAD,
+        SRAM.height - _SRAM_NAMES - _SRAM_LABELS,
     )
     down = min(room.height / most_rows, _MOST_SLOT_CELL[1])
     heights = [max(rows * down, _LEAST_HEIGHT) for _, _, rows, _ in slots]
     room = Box(room.left, room.top - (room.height - max(heights)) / 2, room.width, max(heights))
     boxes = _row(
         room,
-        [columns for *_, columns in slots],
+        [(columns, widths[symbol]) for _, symbol, _, columns in slots],
         heights,
         _SLOT_GAP,
-        [_least(widths[symbol], down) for _, symbol, _, _ in slots],
-        _MOST_SLOT_CELL[0],
+        (_MOST_SLOT_CELL[0], down),
     )
     return {
         name: _place(
@@ -168,28 +173,22 @@ def _symbols(story: Story) -> set[str]:
     }
 
 
-def _least(widest_number: float, cell_height: float) -> float:
-    """The least width of a matrix: that of one column of numbers, if numbers fit the height of its cells."""
-    if 0.72 * cell_height < LEAST_EM:
-        return _LEAST_WIDTH
-    return max(_LEAST_WIDTH, widest_number * LEAST_EM / NUMBER_SHARE + 0.001)
-
-
 def _row(
     room: Box,
-    columns: Sequence[int],
+    matrices: Sequence[tuple[int, float]],
     heights: Sequence[float],
     gap: float,
-    least: Sequence[float],
-    most: float,
+    cell: tuple[float, float],
 ) -> list[Box]:
-    """Boxes side by side in the middle of `room`, their tops in line; each has a gap to its left."""
-    free = room.width - gap * len(columns)
-    column = cell_width(columns, free, least, most)
-    widths = [max(n * column, enough) for n, enough in zip(columns, least, strict=True)]
-    if sum(widths) > free:
-        widths = [width * free / sum(widths) for width in widths]
-    x = room.left + (free - sum(widths)) / 2
+    """Boxes side by side in the middle of `room`, their tops in line; each has a gap to its left.
+
+    `matrices` are their columns and the width of their widest number; `cell` is the greatest width of a cell, and its
+    height.
+    """
+    free = room.width - gap * len(matrices)
+    widths = _for_numbers(matrices, free, cell) or _for_cells(matrices, free, cell)
+    gap += min((free - sum(widths)) / len(widths), _MORE_GAP)
+    x = room.left + (room.width - sum(widths) - gap * len(widths)) / 2
     boxes = []
     for width, height in zip(widths, heights, strict=True):
         x += gap
@@ -198,13 +197,36 @@ def _row(
     return boxes
 
 
+def _for_numbers(
+    matrices: Sequence[tuple[int, float]], free: float, cell: tuple[float, float]
+) -> list[float] | None:
+    """Widths that give the numbers of all matrices one size; None if it could not be read."""
+    most = min(_ROOMY * EM_SHARE * cell[1], MOST_EM) / NUMBER_SHARE
+    em = cell_width(
+        [columns * widest for columns, widest in matrices], free, [_LEAST_WIDTH] * len(matrices), most
+    )
+    if min(em * NUMBER_SHARE, EM_SHARE * cell[1]) < LEAST_EM:
+        return None
+    return [max(columns * widest * em, _LEAST_WIDTH) for columns, widest in matrices]
+
+
+def _for_cells(matrices: Sequence[tuple[int, float]], free: float, cell: tuple[float, float]) -> list[float]:
+    """Widths that give all matrices one width of cells; a column that can show numbers has room for them."""
+    least = [_LEAST_WIDTH] * len(matrices)
+    if EM_SHARE * cell[1] >= LEAST_EM:
+        least = [max(_LEAST_WIDTH, widest * LEAST_EM / NUMBER_SHARE + 0.001) for _, widest in matrices]
+    width = cell_width([columns for columns, _ in matrices], free, least, cell[0])
+    widths = [max(columns * width, enough) for (columns, _), enough in zip(matrices, least, strict=True)]
+    return [each * min(1.0, free / sum(widths)) for each in widths]
+
+
 def _place(box: Box, grid: Grid, widest_number: float, lying: bool = False) -> Place:
     width, height = grid.cell(box)
     return Place(
         box,
         grid,
         style_for(width, height, widest_number),
-        min(number_em(width, height, widest_number), MOST_EM),
+        number_em(width, height, widest_number),
         lying,
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import suppress
 
-from scenes.orders import Order
+from scenes.orders import Example, Order
 
 
 def render(
@@ -35,13 +35,9 @@ def render(
 
         make_on_cluster(cluster, wanted, report)
         return [order for order, _ in wanted]
-    from scenes.make import (
-        make,  # with Manim, which takes a second to import: not when there is nothing to do
-    )
-
     if jobs == 1 or len(wanted) == 1:
         for order, key in wanted:
-            make(order, key, lambda done, of, order=order: report(order, done, of))  # type: ignore[misc]
+            _make(order, key, lambda done, of, order=order: report(order, done, of))  # type: ignore[misc]
         return [order for order, _ in wanted]
     context = multiprocessing.get_context("spawn")
     with (
@@ -68,6 +64,12 @@ def render(
 
 
 def _make_and_tell(order: Order, key: str, n: int, told: queue.Queue[tuple[int, int, int]]) -> None:
+    _make(order, key, lambda done, of: told.put((n, done, of)))
+
+
+def _make(order: Order, key: str, played: Callable[[int, int], None]) -> None:
+    # Manim takes a second to import: not when there is nothing to do
+    from scenes.example_films import make_example
     from scenes.make import make
 
-    make(order, key, lambda done, of: told.put((n, done, of)))
+    (make_example if isinstance(order, Example) else make)(order, key, played)

@@ -10,7 +10,7 @@ from scenes.story import Cleared, Computed, Loaded, Picture, Stored, Story, Upda
 from scenes.workings import Working
 
 TICK = 1 / 15  # a whole number of frames at 15, 30 and 60 frames a second
-MOST_SECONDS = 78.0
+MOST_SECONDS = 84.0
 _OPENING = 2.4
 _SAY, _LOOK = 0.6, 0.8
 _PHASE = {Loaded: 1.4, Stored: 1.4, Computed: 1.8, Cleared: 0.8, Updated: 1.5}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -124,3 +125,8 @@ def theme_named(name: str) -> Theme:
     theme = THEMES[name]
     aliases = {"d'": "l", "d": "l", "x": "S", "y": "O", "P": "S", "L": "l"}
     return replace(theme, hues={**{new: theme.hues[old] for new, old in aliases.items()}, **theme.hues})
+
+
+def theme_wanted() -> Theme:
+    """The theme that the environment's THEME names, light by default; SceneError if there is none."""
+    return theme_named(os.environ.get("THEME", "light"))

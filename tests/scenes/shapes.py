@@ -34,15 +34,18 @@ SHAPES = [
     ("fa1", {"N": 100, "d": 2, "Br": 32, "Bc": 7}),
     ("fa1", {"N": 128, "d": 64, "Br": 32, "Bc": 32}),
     ("fa1", {"N": 6, "d": 2, "Br": 2, "Bc": 2, "causal": 1}),
+    ("fa1", {"N": 3, "d": 4, "Br": 32, "Bc": 7, "causal": 1}),
     FA2,
     MASKED,
     ("fa2", {"Nq": 33, "Nk": 100, "d": 32, "Br": 32, "Bc": 16}),
+    ("fa2", {"Nq": 33, "Nk": 9, "d": 8, "Br": 2, "Bc": 16}),
     SPLITS,
     MASKED_SPLITS,
     ("flash_decoding", {"Nq": 1, "Nk": 128, "d": 64, "Br": 1, "Bc": 32, "splits": 3}),
     SOFTMAX,
     ("online_softmax", {"rows": 1, "N": 1, "b": 1}),
     ("online_softmax", {"rows": 3, "N": 128, "b": 32}),
+    ("online_softmax", {"rows": 70, "N": 16, "b": 1}),
 ]
 
 

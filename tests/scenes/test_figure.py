@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from manim import Mobject
 
+import kernels
 from kernels.trace import Trace
 from scenes import plan as places
-from scenes.boxes import FRAME, Box
+from scenes.boxes import FRAME, FRAME_WIDTH, Box
 from scenes.figure import Figure
 from scenes.lettering import Lettering
 from scenes.matrix import LEAST_EM, Matrix
+from scenes.numerals import Numerals, decimals_of, written
+from scenes.panels import Worked
 from scenes.score import words_for, working_for
-from scenes.story import Loaded, Move, Picture, Story, tell_all
+from scenes.story import Loaded, Move, Picture, Story, tell_all, values_of
 from scenes.theme import THEMES
+from scenes.workings import Number
 from tests.scenes.shapes import (
     FA2,
     LONG,
@@ -43,12 +48,25 @@ def box_of(mobject: Mobject) -> Box:
     return Box(left, points[:, 1].max(), points[:, 0].max() - left, points[:, 1].max() - bottom)
 
 
-def two_decimals(value: float) -> str:
+def as_written(value: float, decimals: int) -> str:
     if math.isnan(value):
         return ""
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    return f"{value:.2f}".replace("-0.00", "0.00").replace("-", "−")
+    text = f"{value:.{decimals}f}"
+    return (text if float(text) else text.removeprefix("-")).replace("-", "−")
+
+
+def decimals_of_letters(story: Story, stories: Sequence[Story]) -> dict[str, int]:
+    """Two for each letter, or as many as write all that it is in a film exactly."""
+    layout = story.trace.layout
+    slots = layout.launches[story.launch].slots
+    found = {}
+    for symbol in {array.symbol for array in layout.arrays} | {slot.symbol for slot in slots}:
+        values = [value for value in values_of(stories, symbol) if np.isfinite(value)]
+        exact = [n for n in (0, 1) if all(np.float32(f"{value:.{n}f}") == value for value in values)]
+        found[symbol] = min([*exact, 2])
+    return found
 
 
 def some_pictures(story: Story) -> list[Picture]:
@@ -91,11 +109,14 @@ def show(figure: Figure, picture: Picture) -> None:
 
 @pytest.mark.parametrize("shape", [SMALL, RAGGED, FA2, SPLITS, SOFTMAX], ids=name_of)
 def test_slots_show_the_numbers_of_the_trace_after_every_step(shape: Shape) -> None:
+    stories = tell_all(traced(shape))
     for story, figure in filmed(traced(shape)):
+        decimals = decimals_of_letters(story, stories)
         for picture in story.pictures:
             figure.show(picture)
             for name in figure.slot_names:
                 matrix = figure.slots[name]
+                letter = figure.launch.slot(name).symbol
                 held = None if picture.step is None else picture.step.held(name)
                 if picture.skipped:
                     continue
@@ -104,11 +125,21 @@ def test_slots_show_the_numbers_of_the_trace_after_every_step(shape: Shape) -> N
                 else:
                     assert matrix is not None
                     assert matrix.style == "numbers"
-                    assert matrix.texts == tuple(two_decimals(float(value)) for value in held.flat)
+                    assert matrix.texts == tuple(
+                        as_written(float(value), decimals[letter]) for value in held.flat
+                    )
             for name in figure.arrays:
                 if figure.hbm[name].style == "numbers":
+                    letter = story.trace.layout.array(name).symbol
                     shown = figure.hbm[name].texts
-                    assert shown == tuple(two_decimals(float(value)) for value in picture.hbm[name].flat)
+                    assert shown == tuple(
+                        as_written(float(value), decimals[letter]) for value in picture.hbm[name].flat
+                    )
+
+
+def test_inputs_of_one_decimal_are_written_with_one_and_results_with_two() -> None:
+    (story,) = tell_all(traced(SMALL))
+    assert decimals_of_letters(story, [story]) == {"Q": 1, "K": 1, "V": 1, "S": 2, "m": 2, "l": 2, "O": 2}
 
 
 def test_playing_a_step_ends_where_showing_it_at_once_does(trace: Trace) -> None:
@@ -151,6 +182,21 @@ def test_a_tile_flies_from_where_it_is_to_where_it_goes(trace: Trace) -> None:
                 inward = isinstance(event, Loaded)
                 assert (hbm if inward else sram).grown(0.02).holds(start)
                 assert (sram if inward else hbm).grown(0.02).holds(end)
+
+
+def test_the_tile_in_hbm_is_outlined_while_it_moves(trace: Trace) -> None:
+    for story, figure in filmed(trace):
+        phase = next(
+            phase for picture in story.pictures for phase in picture.phases if isinstance(phase[0], Move)
+        )
+        _, (marks, *copies) = figure.acts(phase, 1.0)
+        assert len(copies) == len(phase)
+        corners = marks.points.reshape(len(phase), 16, 3)
+        for event, points in zip(phase, corners, strict=True):
+            assert isinstance(event, Move)
+            box = figure.tile_box(event)
+            assert (points[:, 0].min(), points[:, 1].max()) == pytest.approx((box.left, box.top))
+            assert figure.plan.hbm[event.array].box.holds(box)
 
 
 def test_everything_stays_in_the_frame(trace: Trace) -> None:
@@ -242,6 +288,45 @@ def test_small_cells_show_a_heat_map_and_large_ones_numbers() -> None:
     for shape, style in ((LONG, "heat"), (SMALL, "numbers")):
         ((_, figure),) = filmed(traced(shape))
         assert {place.style for place in (*figure.plan.hbm.values(), *figure.plan.sram.values())} == {style}
+
+
+def test_every_heat_map_has_a_legend_narrow_ones_too(trace: Trace) -> None:
+    stories = tell_all(trace)
+    for _, figure in filmed(trace):
+        letters = {
+            trace.layout.array(name).symbol for name, p in figure.plan.hbm.items() if p.style == "heat"
+        }
+        letters |= {
+            figure.launch.slot(name).symbol for name, p in figure.plan.sram.items() if p.style == "heat"
+        }
+        texts = [part.text for part in figure.still.get_family() if isinstance(part, Lettering)]
+        for letter in letters:
+            values = values_of(stories, letter)
+            most = float(abs(values[np.isfinite(values)]).max(initial=0.0)) or 1.0
+            assert f"±{written(most, decimals_of(values))}" in texts, letter
+
+
+def test_numbers_and_names_of_the_recordings_can_be_read_as_wide_as_a_page_shows_them() -> None:
+    page, phone = 800 / FRAME_WIDTH, 390 / FRAME_WIDTH  # pixels a unit
+    for name in ("fa1", "fa2", "fa2-causal", "flash-decoding", "online-softmax"):
+        recording = kernels.recorded(name)
+        stories = tell_all(recording)
+        figure = Figure(stories[0], score_of(recording), LIGHT, stories)
+        for place in figure.plan.sram.values():
+            assert place.style == "numbers"
+            assert place.em * page >= 12
+        assert places.NAME_EM * phone >= 9
+        assert min(figure.caption.em, figure.worked.em) * phone >= 10
+
+
+def test_a_worked_number_is_written_as_its_slot_writes_it() -> None:
+    worked = Worked(places.WORKED, LIGHT, {"m": 1})
+    worked.say((Number(2.5, "m"), Number(2.25, "m"), Number(0.5, "S")))
+    assert [part.texts for part in worked.submobjects if isinstance(part, Numerals)] == [
+        ("2.5",),
+        ("2.25",),
+        ("0.50",),
+    ]
 
 
 def test_where_there_are_only_vectors_they_lie() -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
-from scenes.numerals import number_outline, widest, written
+from scenes.numerals import decimals_of, number_outline, widest, written
 
 pytestmark = pytest.mark.usefixtures("manim_at_rest")
 
@@ -31,6 +32,28 @@ pytestmark = pytest.mark.usefixtures("manim_at_rest")
 )
 def test_numbers_are_short(value: float, text: str) -> None:
     assert written(value) == text
+
+
+@pytest.mark.parametrize(
+    ("values", "decimals"),
+    [
+        ([-12, 3, 0], 0),
+        ([0.1, -2.3, 4], 1),
+        ([0.25, 1], 2),
+        ([1 / 3], 2),
+        ([-math.inf, 1.5], 1),
+        ([math.nan], 0),
+    ],
+)
+def test_numbers_have_as_few_decimals_as_write_all_of_them_exactly(
+    values: list[float], decimals: int
+) -> None:
+    assert decimals_of(np.float32(values)) == decimals
+
+
+def test_integers_are_written_as_integers() -> None:
+    assert written(-12.0, 0) == "−12"
+    assert widest([-12, 3], 0) == number_outline("−12").width
 
 
 def test_digits_are_equally_wide() -> None:

@@ -177,6 +177,20 @@ def test_each_block_has_an_opening_and_zoom_lines_slide_from_the_block_before(
 
 
 @pytest.mark.usefixtures("manim_at_rest")
+def test_a_skip_shows_no_numbers_of_the_step_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    film = film_of(traced(MASKED))
+    shown: dict[str, object] = {}
+    monkeypatch.setattr(film, "play", lambda *acts: [act.finish() for act in acts])
+    monkeypatch.setattr(
+        film, "wait", lambda seconds: shown.update({film.figure.caption.text: film.figure.worked.line})
+    )
+    film.construct()
+    skips = {text: line for text, line in shown.items() if text.startswith("Skip")}
+    assert skips
+    assert set(skips.values()) == {()}
+
+
+@pytest.mark.usefixtures("manim_at_rest")
 def test_each_scene_plays_the_recording_of_its_kernel_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TRACE", "THEME", "BLOCK"):
         monkeypatch.delenv(name, raising=False)

@@ -95,8 +95,8 @@ def test_captions_name_the_tiles_that_move() -> None:
 
 
 def test_a_block_that_is_not_there_is_refused(trace: Trace) -> None:
-    with pytest.raises(SceneError, match=r"block \(9, 0, 0\) left no steps"):
-        tell(trace, (9, 0, 0))
+    with pytest.raises(SceneError, match=r"block \(99, 0, 0\) left no steps"):
+        tell(trace, (99, 0, 0))
 
 
 def test_a_trace_of_another_kernel_is_refused() -> None:

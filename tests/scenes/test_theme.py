@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from scenes.block_grid import ZoomLines
 from scenes.errors import SceneError
 from scenes.theme import THEMES, Theme, contrast, mix, theme_named
 
@@ -24,6 +25,13 @@ def test_text_can_be_read_on_what_is_behind_it(theme: Theme) -> None:
     for text in (theme.ink, theme.dim, *(hue.text for hue in theme.hues.values())):
         for behind in (theme.paper, theme.panel):
             assert contrast(text, behind) >= TEXT, (text, behind)
+
+
+@themes
+def test_words_beside_the_block_grid_can_be_read_on_the_beam_of_the_zoom_lines(theme: Theme) -> None:
+    beam = mix(theme.paper, theme.rule, ZoomLines(theme).beam.fill_opacity)
+    for text in (theme.ink, theme.dim):
+        assert contrast(text, beam) >= TEXT
 
 
 @themes
