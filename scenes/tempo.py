@@ -20,6 +20,7 @@ _LEAST = 0.12
 
 
 Workings = Mapping[tuple[int, int], Working]
+Told = Mapping[tuple[int, int], tuple[Working, float]]  # with the seconds of each of its parts
 
 
 @dataclass(frozen=True)
@@ -70,17 +71,22 @@ def timings(stories: Sequence[Story], workings: Workings | None = None) -> list[
     return _timed(stories, told, quickness, floor)
 
 
-def _first_of_each_kind(stories: Sequence[Story], workings: Workings) -> Workings:
+def _first_of_each_kind(stories: Sequence[Story], workings: Workings) -> Told:
     chosen: dict[tuple[int, str, bool], tuple[int, int]] = {}
     for (s, n), working in workings.items():
         step = stories[s].pictures[n].step
         if step is not None:
             chosen.setdefault((step.launch, step.name, working.rescales), (s, n))
-    return {place: workings[place] for place in chosen.values()}
+    seen: set[tuple[int, str]] = set()
+    told: dict[tuple[int, int], tuple[Working, float]] = {}
+    for (launch, name, _), place in chosen.items():
+        told[place] = workings[place], ticks(_PART * _QUICKER) if (launch, name) in seen else _PART
+        seen.add((launch, name))
+    return told
 
 
 def _timed(
-    stories: Sequence[Story], told: Workings, quickness: list[list[float]], floor: float
+    stories: Sequence[Story], told: Told, quickness: list[list[float]], floor: float
 ) -> list[list[Timing]]:
     return [
         [
@@ -91,13 +97,14 @@ def _timed(
     ]
 
 
-def _timing(picture: Picture, part: float, working: Working | None) -> Timing:
+def _timing(picture: Picture, part: float, told: tuple[Working, float] | None) -> Timing:
     if picture.skipped:
         return Timing(ticks(_SAY), (), ticks(_LOOK))
     if picture.step is None:
         return Timing(ticks(_SAY * part), (ticks(_OPENING * part),), ticks(_LOOK * part))
-    if working:
-        phases = tuple(_PART * len(parts) for parts in working.by_phase(picture.phases))
+    if told:
+        working, seconds = told
+        phases = tuple(seconds * len(parts) for parts in working.by_phase(picture.phases))
         return Timing(ticks(_SAY), phases, ticks(_LOOK), in_parts=True)
     phases = tuple(ticks(_PHASE[type(phase[0])] * part) for phase in picture.phases)
     return Timing(ticks(_SAY * part), phases, ticks(_LOOK * part))
