@@ -1,4 +1,4 @@
-"""What the steps of a film hold and move, as one script that a player loads when its reader comes near.
+"""What the steps of a film hold and move, as one script that a player loads: a large one only when asked.
 
 A script and not JSON, because a page opened from a file may load scripts but not fetch. Numbers travel as the bytes
 of float32, so the page shows what the trace holds. A step names only the slots it acted on or that changed.
@@ -16,6 +16,8 @@ import numpy as np
 from docs.film import Film, traced_step
 from kernels.layout import Clear, LaunchLayout, Load, Store, Update
 from kernels.trace import Array, Block, Step, Trace
+
+LARGE = 100_000  # bytes of a script from which on a player loads it only when asked
 
 Plain = dict[str, Any]
 Held = Mapping[str, Array | None]
@@ -57,7 +59,7 @@ def _steps(film: Film, trace: Trace) -> dict[str, Plain]:
             plain |= {
                 "sram": _changes(sram, sram_now, _acted_on(step, "slot")),
                 "hbm": _changes(hbm, step.hbm, _acted_on(step, "array")),
-                "rows": _first_rows(trace, step),
+                "rows": first_rows(trace, step),
                 "traffic": {name: [moved.reads, moved.writes] for name, moved in step.traffic.items()},
             }
             sram, hbm = sram_now, step.hbm
@@ -79,7 +81,7 @@ def _not_written(trace: Trace) -> int | None:
     return None
 
 
-def _first_rows(trace: Trace, step: Step) -> dict[str, int]:
+def first_rows(trace: Trace, step: Step) -> dict[str, int]:
     """For each slot that `step` loads or sets, the number of its first row in its head's matrix."""
     first: dict[str, int] = {}
     for action in step.kind.actions:

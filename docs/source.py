@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,6 +16,8 @@ from pygments.lexers import get_lexer_by_name
 from kernels.registry import find_kernel
 
 MARKER = re.compile(r"^\s*//\s*--8<--\s*\[(start|end):(\w+)\]\s*$")
+FUNCTION = re.compile(r"__global__\s+void\s+(\w+)\s*\(")
+LEAVES = re.compile(r"\b(continue|break);")
 
 
 @dataclass(frozen=True)
@@ -27,11 +30,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Source:
-    """A kernel's file without its section markers. `sections` maps a name to the numbers of its lines."""
+    """A kernel's file without its section markers. `sections` maps a name to the numbers of its lines.
+
+    `between` maps what happens outside the steps to its lines: `head:FUNCTION`, what runs before a function's first
+    step, and `skip:FUNCTION`, what passes over a turn of a loop.
+    """
 
     name: str
     lines: tuple[Line, ...]
     sections: dict[str, range]
+    between: dict[str, range]
 
 
 @cache
@@ -54,7 +62,30 @@ def source_of(kernel: str) -> Source:
     lines = (
         Line(number, html) for number, html in enumerate(code.splitlines(), start=1) if number not in markers
     )
-    return Source(f"kernels/{file.name}", tuple(lines), sections)
+    return Source(
+        f"kernels/{file.name}", tuple(lines), sections, _between(text.splitlines(), sections.values())
+    )
+
+
+def _between(lines: Sequence[str], sections: Iterable[range]) -> dict[str, range]:
+    """The lines outside the sections that run in a step of no name, by `head:FUNCTION` and `skip:FUNCTION`."""
+    found: dict[str, range] = {}
+    starts = [number for number, line in enumerate(lines, start=1) if FUNCTION.search(line)]
+    for start, end in zip(starts, [*starts[1:], len(lines) + 1], strict=True):
+        name = FUNCTION.findall(lines[start - 1])[0]
+        inside = [section for section in sections if start < section.start < end]
+        if not inside:
+            continue
+        templated = lines[start - 2].startswith("template")
+        found[f"head:{name}"] = range(start - templated, min(section.start for section in inside) - 1)
+        leaving = [
+            number
+            for number in range(start, end)
+            if LEAVES.search(lines[number - 1]) and not any(number in section for section in inside)
+        ]
+        if len(leaving) == 1:
+            found[f"skip:{name}"] = range(leaving[0], leaving[0] + 1)
+    return found
 
 
 def listing(source: Source, shown: range | None = None) -> str:
@@ -64,7 +95,8 @@ def listing(source: Source, shown: range | None = None) -> str:
 
 
 def _line(source: Source, line: Line) -> str:
-    sections = " ".join(name for name, numbers in source.sections.items() if line.number in numbers)
+    named = {**source.sections, **source.between}
+    sections = " ".join(name for name, numbers in named.items() if line.number in numbers)
     return (
         f'<span class="line" data-line="{line.number}" data-sections="{sections}">'
         f'<span class="number" aria-hidden="true">{line.number}</span>{line.html}\n</span>'
@@ -103,4 +135,4 @@ def _excerpt(file: Path, numbers: list[int]) -> str:
     lexer = get_lexer_by_name("python", stripnl=False)
     code = highlight(file.read_text(encoding="utf-8"), lexer, HtmlFormatter(nowrap=True)).splitlines()
     lines = tuple(Line(number, code[number - 1]) for number in numbers)
-    return f'<p class="file">{name}</p>{listing(Source(name, lines, {}))}'
+    return f'<p class="file">{name}</p>{listing(Source(name, lines, {}, {}))}'

@@ -1,5 +1,13 @@
 // The step list, moved by its grip: onto the film and about on it, and back beside it. The reader's choice is kept.
 
+// Scroll `pane`, and nothing around it, until `element` is in view there.
+kernelPlayer.scrollTo = (pane, element) => {
+  const [outer, inner] = [pane.getBoundingClientRect(), element.getBoundingClientRect()];
+  if (inner.top < outer.top || inner.bottom > outer.bottom) {
+    pane.scrollTop += inner.top - outer.top - (outer.height - Math.min(inner.height, outer.height)) / 3;
+  }
+};
+
 kernelPlayer.movable = (figure) => {
   const [list, stage, grip] = [".list", ".stage", ".grip"].map((name) => figure.querySelector(name));
   const { kept } = kernelPlayer;
@@ -20,6 +28,8 @@ kernelPlayer.movable = (figure) => {
     } else {
       list.style.left = list.style.top = "";
     }
+    const current = list.querySelector("[aria-current]");
+    if (current) kernelPlayer.scrollTo(list, current);
     kept.set("list", JSON.stringify(place));
     return place;
   };

@@ -1,7 +1,7 @@
 // One row followed through: what each carry held in it after every step of the block, as small charts.
 
 kernelPlayer.drawRow = (panel, data, ids, id, states) => {
-  const [WIDTH, HEIGHT, EDGE] = [240, 72, 6];
+  const [WIDTH, HEIGHT, EDGE] = [240, 120, 6];
   const make = (name, attributes, ...children) => {
     const element = document.createElementNS("http://www.w3.org/2000/svg", name);
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -36,7 +36,8 @@ kernelPlayer.drawRow = (panel, data, ids, id, states) => {
     const finite = lines.flat().filter(Number.isFinite);
     const [low, high] = [Math.min(...finite), Math.max(...finite)];
     const x = (at) => EDGE + (at / Math.max(1, ids.length - 1)) * (WIDTH - 2 * EDGE);
-    const y = (value) => HEIGHT - EDGE - ((value - low) / (high - low || 1)) * (HEIGHT - 2 * EDGE);
+    const y = (value) =>
+      HEIGHT - EDGE - (high > low ? (value - low) / (high - low) : 0.5) * (HEIGHT - 2 * EDGE);
     const now = ids.indexOf(id);
     const drawn = lines.flatMap((values) => {
       // What a step leaves stays until the next changes it, so a line runs level and then jumps.
@@ -50,7 +51,7 @@ kernelPlayer.drawRow = (panel, data, ids, id, states) => {
       return [make("path", { d: path || "M0 0" }), ...dot];
     });
     const text = finite.length
-      ? `${low.toFixed(2)} to ${high.toFixed(2)}`.replaceAll("-", "−")
+      ? `${low.toFixed(2)} to ${high.toFixed(2)}`.replaceAll(/-(?!0\.00)/g, "−").replaceAll("-", "")
       : "no number yet";
     const says = `${name}, row ${picked}, over the steps of this block: ${text}`;
     const svg = make("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": says });
@@ -63,7 +64,8 @@ kernelPlayer.drawRow = (panel, data, ids, id, states) => {
   };
 
   const title = Object.assign(document.createElement("p"), { className: "title", textContent: "Follow " });
-  title.append(select);
+  const axis = " over the steps of this block; dashed: this one";
+  title.append(select, Object.assign(document.createElement("small"), { textContent: axis }));
   const lines = Object.assign(document.createElement("div"), { className: "lines" });
   lines.append(...slots.map(chart));
   panel.replaceChildren(...(shown.size ? [title, lines] : []));

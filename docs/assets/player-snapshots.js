@@ -3,6 +3,9 @@
 (() => {
   const DIGITS = 3;
   const LARGEST_TABLE = { rows: 12, columns: 8 }; // beyond it, a heat map
+  const HEAT_MAP =
+    "One cell for each number: in the slot's colour above zero, gray below, the stronger the further from zero. " +
+    "Point at a cell to read it; copying gives them all.";
   const waiting = new Map();
   const asked = new Map();
 
@@ -163,13 +166,28 @@
     return button;
   };
 
-  // One pixel for each number: the slot's colour for what is above zero, gray for what is below, by size.
-  const heatMap = ({ rows, columns, values }, name) => {
+  // What a heat map holds: its smallest and largest number, and what its blank cells stand for.
+  const rangeOf = ({ values, bits, notWritten }) => {
     const finite = [...values].filter(Number.isFinite);
-    const largest = Math.max(...finite.map(Math.abs), 1e-30);
-    const range = finite.length
-      ? `${written(Math.min(...finite), DIGITS)} to ${written(Math.max(...finite), DIGITS)}`
-      : "nothing written yet";
+    const parts = finite.length
+      ? [`${written(Math.min(...finite), DIGITS)} to ${written(Math.max(...finite), DIGITS)}`]
+      : [];
+    if (values.includes(-Infinity)) parts.push("−∞ (blank)");
+    if (bits.includes(notWritten))
+      parts.push(finite.length ? "not written yet (blank)" : "nothing written yet");
+    return parts.join(", ");
+  };
+
+  // One pixel for each number: the slot's colour for what is above zero, gray for what is below, by size.
+  // `before` is what the slot held before the step, if the step acted on it.
+  const heatMap = (before, held, name) => {
+    const { rows, columns, values } = held;
+    const comparable = before && before.rows === rows && before.columns === columns;
+    const largest = values.reduce(
+      (so, value) => (Number.isFinite(value) ? Math.max(so, Math.abs(value)) : so),
+      1e-30,
+    );
+    const range = rangeOf(held);
     const canvas = make("canvas", { width: columns, height: rows, role: "img" });
     canvas.setAttribute("aria-label", `${name}: ${rows} × ${columns} numbers, ${range}`);
     canvas.style.setProperty("--rows", rows);
@@ -178,7 +196,9 @@
       const box = canvas.getBoundingClientRect();
       const row = Math.min(rows - 1, Math.floor(((event.clientY - box.top) / box.height) * rows));
       const column = Math.min(columns - 1, Math.floor(((event.clientX - box.left) / box.width) * columns));
-      canvas.title = `row ${row}, column ${column}: ${written(values[row * columns + column], DIGITS)}`;
+      const at = row * columns + column;
+      canvas.title = `row ${row}, column ${column}: ${cellText(held, at, DIGITS)}`;
+      if (comparable) canvas.title += `; before this step ${cellText(before, at, DIGITS)}`;
     });
     const paint = () => {
       const style = getComputedStyle(canvas);
@@ -192,7 +212,12 @@
       });
     };
     requestAnimationFrame(paint); // once it stands in the page and has a colour
-    return make("div", { className: "heat-map" }, canvas, make("small", {}, range));
+    const says = make("small", {}, range);
+    if (comparable) {
+      const changed = held.bits.filter((each, at) => each !== before.bits[at]).length;
+      says.append(`; ${changed} of ${values.length} changed`);
+    }
+    return make("div", { className: "heat-map" }, canvas, says);
   };
 
   const slot = (place, state) => {
@@ -208,7 +233,7 @@
     if (!after) {
       card.append(make("p", { className: "empty" }, "empty"));
     } else if (after.columns > LARGEST_TABLE.columns || after.rows > LARGEST_TABLE.rows) {
-      card.append(heatMap(after, place.name));
+      card.append(heatMap(acted && state.before[place.name], after, place.name));
     } else {
       card.append(table(acted ? (state.before[place.name] ?? null) : undefined, after));
     }
@@ -232,6 +257,7 @@
         data.arrays.filter(({ name }) => state.after[name]),
       ),
     );
+    if (panel.querySelector("canvas")) panel.append(make("p", { className: "key" }, HEAT_MAP));
   };
 
   const drawTraffic = (panel, data, state) => {

@@ -19,20 +19,14 @@
       } catch {}
     },
   };
-  const { kept } = kernelPlayer;
-
-  const scrollTo = (pane, element) => {
-    const [outer, inner] = [pane.getBoundingClientRect(), element.getBoundingClientRect()];
-    if (inner.top < outer.top || inner.bottom > outer.bottom) {
-      pane.scrollTop += inner.top - outer.top - (outer.height - Math.min(inner.height, outer.height)) / 3;
-    }
-  };
+  const { kept, scrollTo } = kernelPlayer;
 
   class Player {
     #figure;
     #steps;
     #film;
     #current = -1;
+    #near = false;
     #snapshots = null;
 
     constructor(figure) {
@@ -67,12 +61,17 @@
       if (this.named >= 0) this.open(this.named);
     }
 
-    // Load film and snapshots; called when the reader comes near.
+    // Load the film, and the snapshots unless they are large; called when the reader comes near.
     load() {
       const ready = this.#film.load(themeOf());
       // Where the reader was last time, unless a step is on its way already.
-      if (!this.#snapshots && this.#current > 0)
+      if (!this.#near && this.#current > 0)
         ready.then(() => this.#film.show(this.#steps[this.#current].first));
+      this.#near = true;
+      if (!this.#figure.querySelector(".ask")) this.#loadSnapshots();
+    }
+
+    #loadSnapshots() {
       const { recording, films } = this.#figure.dataset;
       this.#snapshots ??= kernelPlayer.snapshots(recording, `${films}/snapshots.js`).then((data) => {
         this.#snapshots = data;
@@ -82,7 +81,7 @@
 
     // Follow the theme, if there is a film to follow it.
     followTheme() {
-      if (this.#snapshots) this.load();
+      if (this.#near) this.load();
       this.#draw();
     }
 
@@ -95,6 +94,7 @@
     open(index) {
       this.#mark(index);
       this.load();
+      this.#loadSnapshots();
       this.#film.show(this.#steps[index].first);
       this.#figure.scrollIntoView();
     }
@@ -103,6 +103,7 @@
     pick(index) {
       const step = this.#steps[Math.max(0, Math.min(this.#steps.length - 1, index))];
       this.load();
+      this.#loadSnapshots();
       this.#mark(this.#steps.indexOf(step));
       history.replaceState(null, "", `#${this.#anchor(step)}`);
       if (stillness.matches) this.#film.show(step.first + step.frames - 1);
@@ -132,13 +133,22 @@
           figure.querySelector('[data-do="loop"]').setAttribute("aria-pressed", this.#film.looping);
           if (this.#film.looping) this.pick(this.#current);
         },
+        enlarge: () => {
+          const large = figure.classList.toggle("large");
+          figure.querySelector('[data-do="enlarge"]').setAttribute("aria-pressed", large);
+          // Where the film is wider than its frame, that takes the focus, and arrow keys move the film.
+          const stage = figure.querySelector(".stage");
+          if (large) stage.tabIndex = 0;
+          else stage.removeAttribute("tabindex");
+        },
+        numbers: () => this.#loadSnapshots(),
         help: () => {
           const help = figure.querySelector(".help");
           help.hidden = !help.hidden;
           figure.querySelector('[data-do="help"]').setAttribute("aria-expanded", !help.hidden);
         },
       };
-      for (const button of figure.querySelectorAll('[data-do="loop"]'))
+      for (const button of figure.querySelectorAll('[data-do="loop"], [data-do="enlarge"]'))
         button.setAttribute("aria-pressed", false);
       for (const button of figure.querySelectorAll('[data-do="help"]'))
         button.setAttribute("aria-expanded", false);
@@ -173,7 +183,7 @@
           const action = keys[event.key];
           if (!action || event.ctrlKey || event.altKey || event.metaKey) return;
           if (event.shiftKey && event.key !== "?") return;
-          if (event.target.closest("pre, select, .grip")) return;
+          if (event.target.closest("pre, select, .grip") || event.target.matches(".stage")) return;
           if (event.key === " " && event.target.closest("button, summary")) return;
           event.preventDefault();
           action();
@@ -243,8 +253,16 @@
       for (const part of this.#figure.querySelectorAll('.formulas [class*="of-"]')) {
         part.classList.toggle("active", part.classList.contains(`of-${section}`));
       }
-      const span = this.#figure.querySelector(".code .span");
-      span.textContent = marked.length ? `lines ${marked[0].dataset.line}–${marked.at(-1).dataset.line}` : "";
+      const formulas = this.#figure.querySelector(".formulas");
+      const lit = formulas?.querySelector(".active");
+      if (lit) scrollTo(formulas, lit);
+      if (formulas)
+        formulas.querySelector(".which").textContent = lit
+          ? "this step's are marked"
+          : "this step computes nothing";
+      const [from, to] = [marked[0]?.dataset.line, marked.at(-1)?.dataset.line];
+      this.#figure.querySelector(".code .span").textContent =
+        from === to ? (from ? `line ${from}` : "no line belongs to this step") : `lines ${from}–${to}`;
       if (marked.length) {
         const pane = this.#figure.querySelector(".code pre");
         scrollTo(pane, marked.at(-1));

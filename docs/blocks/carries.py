@@ -12,10 +12,11 @@ from typing import Any, ClassVar
 from pymdownx.blocks.block import type_integer
 
 import kernels
-from docs.blocks.html_block import HtmlBlock, HtmlBlockExtension
+from docs.blocks.html_block import HtmlBlock, HtmlBlockExtension, wide_table
 from docs.blocks.step_list import shown_steps
 from docs.film import load_film
 from docs.numbers import written
+from docs.snapshots import first_rows
 from kernels.layout import Update
 from kernels.trace import Array, Block, Step, Trace
 
@@ -27,7 +28,8 @@ class Carries(HtmlBlock):
     OPTIONS: ClassVar = {"at": [{}, dict], "block": [[0, 0, 0], list], "launch": [0, type_integer]}
 
     def attributes(self) -> dict[str, str]:
-        return {"class": "carries"}
+        at = ", ".join(f"{name} = {value}" for name, value in self.options["at"].items())
+        return wide_table("carries", f"Carries of {self.argument} {at or 'at the end'}")
 
     def html(self) -> str:
         """The table, and a link to its step in the player if the film shows that block."""
@@ -58,7 +60,7 @@ def updated(step: Step) -> tuple[str, ...]:
 
 
 def carries_table(trace: Trace, before: Step, after: Step) -> str:
-    """A row for each query row of the tile; for each carry what the step found, and what it left."""
+    """A row for each row of the tile, under its number in the matrix; what the step found of each carry, and left."""
     launch = trace.launch_of(after)
     names = updated(after)
     columns = {name: _matrix(after, name).shape[1] for name in names}
@@ -69,13 +71,24 @@ def carries_table(trace: Trace, before: Step, after: Step) -> str:
         for moment in ("before", "after")
     )
     rows = []
+    first = _first_row(trace, after, names[0])
     for row in range(_matrix(after, names[0]).shape[0]):
         cells = "".join(_cells(before, after, name, row) for name in names)
-        rows.append(f'<tr><th scope="row">{row}</th>{cells}</tr>')
+        rows.append(f'<tr><th scope="row">{first + row}</th>{cells}</tr>')
     return (
         f'<table class="numbers"><thead><tr><th scope="col">row</th>{head}</tr></thead>'
         f"<tbody>{''.join(rows)}</tbody></table>"
     )
+
+
+def _first_row(trace: Trace, at: Step, slot: str) -> int:
+    """The number, in the matrix of its head, of the first row that `slot` holds at the step `at`."""
+    first = 0
+    for step in trace.steps_of(at.block, at.launch):
+        first = first_rows(trace, step).get(slot, first)
+        if step is at:
+            break
+    return first
 
 
 def _cells(earlier: Step, later: Step, name: str, row: int) -> str:

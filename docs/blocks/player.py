@@ -16,6 +16,7 @@ from docs.blocks.html_block import HtmlBlock, HtmlBlockExtension
 from docs.blocks.site_root import site_root
 from docs.blocks.step_list import step_list
 from docs.film import STILL_WIDTH, Film, load_film
+from docs.snapshots import LARGE, snapshots_script
 from docs.source import host_listings, listing, source_of
 from kernels.trace import Provenance, Trace
 
@@ -26,6 +27,7 @@ CONTROLS = (
     ("next", "→", "Next step"),
     ("play-on", "▶", "Play on from here"),
     ("loop", "⟲", "Loop this step"),
+    ("enlarge", "⤢", "Enlarge the film"),
     ("help", "?", "Keys"),
 )
 
@@ -60,6 +62,7 @@ class KernelPlayer(HtmlBlock):
             "data-recording": film.recording,
             "data-films": self._address(film),
             "data-fps": f"{film.fps:g}",
+            "style": f"--height-by-width: {film.height / film.width:.6f}",
             "aria-label": f"{trace.title}, step by step: the recording {film.recording}",
             "tabindex": "0",
             "data-search-exclude": "",
@@ -81,6 +84,7 @@ class KernelPlayer(HtmlBlock):
 def _content(film: Film, trace: Trace, address: str, first: bool) -> str:
     """The player; only the first of a page brings its poster along, the others' come when the reader is near."""
     source, host = source_of(trace.kernel), host_listings(trace.kernel)
+    size = len(snapshots_script(film, trace))
     buttons = "".join(
         f'<button type="button" data-do="{name}" title="{says}" aria-label="{says}" disabled>{sign}</button>'
         for name, sign, says in CONTROLS
@@ -95,26 +99,37 @@ def _content(film: Film, trace: Trace, address: str, first: bool) -> str:
         f'aria-label="Film of {escape(trace.title)}"></video>'
     )
     return f"""
-<div class="stage" style="--height-by-width: {film.height / film.width:.6f}">{video}</div>
-<nav class="list" aria-label="Steps of {film.recording}"><p class="head"><button type="button" class="grip"
-title="Drag the steps onto the film; Enter does it too, and arrow keys move them there"
-aria-label="Put the steps onto the film" aria-pressed="false" disabled>⋮⋮</button> Steps</p>
-{step_list(film, trace)}</nav>
+<div class="watch"><div class="stage">{video}</div>
 <div class="bar"><div class="controls">{buttons}
 <select aria-label="Speed" title="Speed" disabled>{speeds}</select></div>
 <p class="now" aria-live="polite" aria-atomic="true"><span class="block"></span> <span class="loop"></span>
 <span class="caption"></span></p><dl class="help" hidden>{keys}</dl></div>
-{formula_panel(trace.kernel, film.recording)}
+<nav class="list" aria-label="Steps of {film.recording}"><p class="head"><button type="button" class="grip"
+title="Drag the steps onto the film; Enter does it too, and arrow keys move them there"
+aria-label="Put the steps onto the film" aria-pressed="false" disabled>⋮⋮</button> Steps</p>
+{step_list(film, trace)}</nav></div>
+<div class="read">{formula_panel(trace.kernel, film.recording)}
 <section class="code highlight" aria-label="Code of {film.recording}"><p class="title">
 <button type="button" data-code="kernel" aria-pressed="true" disabled>{source.name}</button>
 <button type="button" data-code="host" aria-pressed="false" disabled>the launch</button>
-<small class="span"></small> <small class="loop"></small></p>{listing(source)}<div class="host">{host}</div></section>
-<section class="snapshot" aria-label="Snapshot of {film.recording}" tabindex="0"></section>
+<span class="where"><small class="span"></small> <small class="loop"></small></span></p>
+{listing(source)}<div class="host">{host}</div></section>
+<section class="snapshot" aria-label="Snapshot of {film.recording}" tabindex="0">{_ask(size)}</section>
 <section class="row" aria-label="One row of {film.recording}, step by step"></section>
-<section class="traffic" aria-label="Traffic of {film.recording}" tabindex="0"></section>
+<section class="traffic" aria-label="Traffic of {film.recording}" tabindex="0"></section></div>
 {stills(film, address)}
 <figcaption>{provenance_line(trace)}</figcaption>
 """
+
+
+def _ask(size: int) -> str:
+    """What stands for snapshots of `size` bytes until the reader asks for them; nothing if they are small."""
+    if size < LARGE:
+        return ""
+    return (
+        '<p class="ask">Every number of every slot after each step: <button type="button" class="show" '
+        f'data-do="numbers" disabled>show the numbers ({round(size / 1000)} KB)</button></p>'
+    )
 
 
 def stills(film: Film, address: str) -> str:
@@ -139,7 +154,10 @@ def formula_panel(kernel: str, recording: str) -> str:
     named = set(re.findall(r"\\step\{(\w+)\}", tex))
     if named != set(source_of(kernel).sections):
         raise PlayerError(f"{file.name} and {kernel}.cu name different steps: {sorted(named)}")
-    return f'<section class="formulas" aria-label="Formulas of {recording}" tabindex="0">{render(tex, True)}</section>'
+    return (
+        f'<section class="formulas" aria-label="Formulas of {recording}" tabindex="0">'
+        f'<p class="title">Formulas <small class="which"></small></p>{render(tex, True)}</section>'
+    )
 
 
 def provenance_line(trace: Trace) -> str:

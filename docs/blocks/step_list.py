@@ -13,7 +13,7 @@ from kernels.trace import Step, Trace
 
 @dataclass(frozen=True)
 class _Entry:
-    """A step of the film, the folds it lies in (outermost first), its section of the code and where it stands."""
+    """A step of the film, the folds it lies in (outermost first), its lines of the code and where it stands."""
 
     step: FilmStep
     folds: tuple[str, ...]
@@ -50,6 +50,15 @@ def block_name(trace: Trace, step: Step) -> str:
     return f"{where}block {number + 1} of {count}, blockIdx ({index})"
 
 
+def opens_block(film: Film, trace: Trace, shown: FilmStep) -> bool:
+    """Whether `shown`, which shows no step of the trace, opens its block; else a turn of a loop is skipped in it."""
+    at = film.steps.index(shown)
+    step, before = (traced_step(film, trace, each) for each in (shown, film.steps[at - 1]))
+    if at == 0 or step is None or before is None:
+        return at == 0
+    return (before.launch, before.block) != (step.launch, step.block)
+
+
 def _entry(film: Film, shown: FilmStep, trace: Trace, several_blocks: bool) -> _Entry:
     step = traced_step(film, trace, shown)
     if step is None:
@@ -57,7 +66,8 @@ def _entry(film: Film, shown: FilmStep, trace: Trace, several_blocks: bool) -> _
     block = block_name(trace, step) if several_blocks else ""
     folds = (block,) if block else ()
     if shown.trace_step is None:
-        return _Entry(shown, folds, "", block, "")
+        kind = "head" if opens_block(film, trace, shown) else "skip"
+        return _Entry(shown, folds, f"{kind}:{trace.launch_of(step).function}", block, "")
     loops = tuple(f"{name} = {value}" for name, value in step.loop.items())
     return _Entry(shown, folds + loops, step.name, block, loop_values(step))
 

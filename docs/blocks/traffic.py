@@ -14,7 +14,7 @@ from markdown import Markdown
 from pymdownx.blocks.block import type_string
 
 import kernels
-from docs.blocks.html_block import HtmlBlock, HtmlBlockExtension
+from docs.blocks.html_block import HtmlBlock, HtmlBlockExtension, wide_table
 from docs.blocks.trips import TripsError
 from docs.numbers import counted
 from docs.sizes import sizes_of
@@ -64,7 +64,7 @@ class TrafficFormulas(HtmlBlock):
     OPTIONS: ClassVar = {"recordings": [[], list]}
 
     def attributes(self) -> dict[str, str]:
-        return {"class": "trips"}
+        return wide_table("trips", f"Traffic of {METHODS[self.argument].title}")
 
     def html(self) -> str:
         return formulas_table(METHODS[self.argument], self.options["recordings"])
@@ -103,7 +103,7 @@ class TrafficCompare(HtmlBlock):
     NAME = "traffic-compare"
 
     def attributes(self) -> dict[str, str]:
-        return {"class": "trips"}
+        return wide_table("trips", f"Traffic side by side, {self.argument}")
 
     def html(self) -> str:
         return compare_table([name.strip() for name in self.argument.split(",")])
@@ -206,11 +206,12 @@ def form(shape: Mapping[str, int]) -> str:
     )
     return (
         f'<fieldset><legend>A shape of your own: by formula only, nothing ran</legend><div class="fields">{fields}'
-        f'</div></fieldset><div class="result" aria-live="polite"><div class="trips"><table class="numbers">'
+        '</div></fieldset><div class="result" aria-live="polite">'
+        '<div class="trips" tabindex="0" role="group" aria-label="Traffic at this shape"><table class="numbers">'
         f"<thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table></div>"
         f'<p class="says">{_verdict(sizes)}</p><details><summary>Array by array</summary>'
-        f'<div class="trips arrays"></div></details></div>'
+        '<div class="trips arrays" tabindex="0" role="group" aria-label="Array by array"></div></details></div>'
     )
 
 

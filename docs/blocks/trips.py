@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import kernels
-from docs.blocks.html_block import HtmlBlock, HtmlBlockExtension
+from docs.blocks.html_block import HtmlBlock, HtmlBlockExtension, wide_table
 from docs.numbers import counted
 from docs.sizes import sizes_of
 from kernels.layout import ArrayLayout
@@ -35,7 +35,7 @@ class Trips(HtmlBlock):
     OPTIONS: ClassVar = {"read": [{}, dict], "written": [{}, dict]}
 
     def attributes(self) -> dict[str, str]:
-        return {"class": "trips"}
+        return wide_table("trips", f"Trips across HBM, {self.argument}")
 
     def html(self) -> str:
         """The table, summed over all blocks of the recording."""

@@ -8,10 +8,12 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socket import socket
 
 import pytest
 import uvicorn
@@ -98,6 +100,38 @@ def with_ranges(site: Path) -> Iterator[str]:
     yield f"http://127.0.0.1:{port}"
     server.should_exit = True
     thread.join()
+
+
+@pytest.fixture(scope="session")
+def from_mkdocs_serve(site: Path, films: Path) -> Iterator[str]:
+    """The address of `mkdocs serve` itself."""
+    with socket() as any_port:
+        any_port.bind(("127.0.0.1", 0))
+        port = any_port.getsockname()[1]
+    address = f"http://127.0.0.1:{port}"
+    served = subprocess.Popen(
+        [sys.executable, "-m", "mkdocs", "serve", "--no-livereload", "-a", address.removeprefix("http://")],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "NO_MKDOCS_2_WARNING": "1",
+            "FILMS": str(films),
+            "DOCS": str(site.parent / "docs"),
+        },
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        for _ in range(1200):
+            with socket() as there:
+                if there.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            assert served.poll() is None, "mkdocs serve ended"
+            time.sleep(0.1)
+        yield address
+    finally:
+        served.terminate()
+        served.wait()
 
 
 @pytest.fixture(params=["file", "with_ranges", "without_ranges"])

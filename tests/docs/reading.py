@@ -37,8 +37,10 @@ def player(page: Page, recording: str = "fa1") -> Locator:
 
 
 def come_near(figure: Locator) -> None:
-    """Scroll to the player, as a reader does, and wait for its numbers."""
+    """Scroll to the player, as a reader does, ask for its numbers if they are large, and wait for them."""
     figure.evaluate("figure => figure.scrollIntoView()")
+    for ask in figure.locator('[data-do="numbers"]').all():
+        ask.click()
     figure.locator(".snapshot .slot").first.wait_for()
 
 
@@ -80,6 +82,20 @@ def section_lines(kernel: str, name: str) -> list[int]:
     return list(range(start + 1, end))
 
 
+def head_lines(kernel: str, function: str) -> list[int]:
+    """The numbers of the lines from a function's template to its first section, the marker left out."""
+    lines = (ROOT / "kernels" / f"{kernel}.cu").read_text().splitlines()
+    start = next(n for n, line in enumerate(lines, 1) if f"__global__ void {function}(" in line)
+    end = next(n for n, line in enumerate(lines, 1) if n > start and "[start:" in line)
+    return list(range(start - 1, end))
+
+
+def skipping_lines(kernel: str) -> list[int]:
+    """The numbers of the lines that pass over a turn of a loop because of the mask."""
+    lines = (ROOT / "kernels" / f"{kernel}.cu").read_text().splitlines()
+    return [n for n, line in enumerate(lines, 1) if line.lstrip().startswith("if (causal && ")]
+
+
 def marked_lines(figure: Locator) -> list[int]:
     return figure.evaluate(
         "f => [...f.querySelectorAll('[data-line][aria-current]')].map(l => Number(l.dataset.line))"
@@ -115,9 +131,14 @@ def assert_slot_shows(shown: list[list[str]] | str, held: np.ndarray | None, nam
     rows = held.reshape(held.shape[0], -1)
     if isinstance(shown, str):
         finite = rows[np.isfinite(rows)]
-        says = "nothing written yet"
+        parts = []
         if finite.size:
-            says = " to ".join(written(value, "0.000") for value in (finite.min(), finite.max()))
+            parts.append(" to ".join(written(value, "0.000") for value in (finite.min(), finite.max())))
+        if np.isneginf(rows).any():
+            parts.append("−∞ (blank)")
+        if np.isnan(rows).any():
+            parts.append("not written yet (blank)" if finite.size else "nothing written yet")
+        says = ", ".join(parts)
         assert shown == f"{name}: {rows.shape[0]} × {rows.shape[1]} numbers, {says}"
         return
     assert shown == [
@@ -163,7 +184,7 @@ def assert_player_shows(figure: Locator, film: dict[str, Any], trace: Trace, ste
     assert_film_is_in(figure, film, step)
     assert figure.locator("button[data-step][aria-current]").get_attribute("data-step") == step["id"]
     if step["trace_step"] is None:
-        assert marked_lines(figure) == []
+        assert_marked_outside_the_steps(figure, film, trace, step)
         return
     traced = trace.steps[step["trace_step"]]
     assert marked_lines(figure) == section_lines(trace.kernel, traced.name)
@@ -171,3 +192,21 @@ def assert_player_shows(figure: Locator, film: dict[str, Any], trace: Trace, ste
     assert figure.locator(".code .loop").text_content() == loop
     assert_snapshot_is(figure, traced)
     assert_traffic_is(figure, film, trace, traced)
+
+
+def assert_marked_outside_the_steps(
+    figure: Locator, film: dict[str, Any], trace: Trace, step: dict[str, Any]
+) -> None:
+    """That an opening marks what its function runs before its first step, a skip the line that skips; no formula."""
+    if step["label"].startswith("skip"):
+        assert marked_lines(figure) == skipping_lines(trace.kernel)
+    else:
+        following = next(
+            each["trace_step"]
+            for each in film["steps"]
+            if each["first_frame"] > step["first_frame"] and each["trace_step"] is not None
+        )
+        function = trace.launch_of(trace.steps[following]).function
+        assert marked_lines(figure) == head_lines(trace.kernel, function)
+    assert figure.locator(".formulas .active").count() == 0
+    assert figure.locator(".formulas .which").text_content() == "this step computes nothing"

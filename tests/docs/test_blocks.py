@@ -58,6 +58,33 @@ def test_code_stands_under_its_numbers_in_the_file() -> None:
     }
 
 
+@pytest.mark.parametrize("kernel", ["online_softmax", "fa1", "fa2", "flash_decoding"])
+def test_lines_outside_the_steps_are_those_that_run_there(kernel: str) -> None:
+    lines = (ROOT / "kernels" / f"{kernel}.cu").read_text().splitlines()
+    source = source_of(kernel)
+    functions = re.findall(r"__global__ void (\w+)\(", "\n".join(lines))
+    assert {name for name in source.between if name.startswith("head:")} == {f"head:{f}" for f in functions}
+    for name, numbers in source.between.items():
+        assert not any(number in section for number in numbers for section in source.sections.values())
+        if name.startswith("skip:"):
+            (number,) = numbers
+            assert re.search(r"if \(causal && .*\) (continue|break);", lines[number - 1])
+        else:
+            assert lines[numbers.start - 1].startswith("template")
+            assert (
+                f"[start:{next(iter(sections_after(source.sections, numbers)))}]" in lines[numbers.stop - 1]
+            )
+    causal = any("causal &&" in line for line in lines)
+    assert causal == any(name.startswith("skip:") for name in source.between)
+
+
+def sections_after(sections: dict[str, range], numbers: range) -> list[str]:
+    return sorted(
+        (name for name, section in sections.items() if section.start > numbers.start),
+        key=lambda name: sections[name].start,
+    )
+
+
 def test_carries_are_those_of_the_trace() -> None:
     trace = kernels.recorded("fa1")
     for loop in ({"j": 0, "i": 0}, {"j": 0, "i": 1}, {"j": 1, "i": 0}, {"j": 1, "i": 1}):
@@ -66,6 +93,13 @@ def test_carries_are_those_of_the_trace() -> None:
         held = [step.held(name) for name in ("mi", "li", "Oi") for step in (before, after)]
         expected = np.hstack([values.reshape(len(values), -1) for values in held if values is not None])
         assert cells(carries_table(trace, before, after)) == [[written(v) for v in row] for row in expected]
+
+
+def test_rows_of_carries_are_numbered_as_in_the_matrix() -> None:
+    trace = kernels.recorded("fa1")
+    for loop, rows in (({"j": 1, "i": 0}, range(4)), ({"j": 1, "i": 1}, range(4, 8))):
+        html = carries_table(trace, *update_at(trace, loop))
+        assert re.findall(r'<th scope="row">(\d+)</th>', html) == [str(row) for row in rows]
 
 
 def test_carries_refuse_an_iteration_that_is_not_there() -> None:

@@ -127,16 +127,102 @@ def test_the_list_is_dragged_onto_the_film_and_back(figure: Locator) -> None:
     assert grip.get_attribute("aria-pressed") == "false"
 
 
-def test_film_and_list_stay_in_view_where_there_is_room(open_page: OpenPage, with_ranges: str) -> None:
+@pytest.mark.parametrize("recording", ["fa1", "fa1-n64"])
+@pytest.mark.parametrize(("width", "height"), [(1366, 640), (1366, 768), (1440, 900), (1920, 1080)])
+def test_film_controls_and_list_stay_in_view_while_reading_on(
+    open_page: OpenPage, with_ranges: str, recording: str, width: int, height: int
+) -> None:
     page = open_page(f"{with_ranges}/{PAGE}", reduced_motion="reduce")
-    page.set_viewport_size({"width": 1600, "height": 1200})
+    page.set_viewport_size({"width": width, "height": height})
+    figure = player(page, recording)
+    come_near(figure)
+    pick(figure, {"id": "s08"})
+    header = page.locator(".md-header").evaluate("header => header.getBoundingClientRect().bottom")
+    for panel in (".formulas", ".code", ".snapshot", ".traffic"):
+        figure.locator(panel).evaluate("panel => panel.scrollIntoView({ block: 'nearest' })")
+        for name in (".stage", ".bar", ".list", 'button[data-step="s08"]'):
+            box = figure.locator(name).bounding_box()
+            assert box is not None
+            assert header <= box["y"], (panel, name)
+            assert box["y"] + box["height"] <= height, (panel, name)
+    film, listed = (figure.locator(name).bounding_box() for name in ("video", ".list"))
+    assert film is not None
+    assert listed is not None
+    assert film["width"] > 450
+    assert listed["height"] > 90
+
+
+@pytest.mark.parametrize(("width", "times"), [(390, 2), (1440, 1.6)])
+def test_the_film_can_be_enlarged(open_page: OpenPage, with_ranges: str, width: int, times: float) -> None:
+    page = open_page(f"{with_ranges}/{PAGE}", width=width, reduced_motion="reduce")
     figure = player(page)
-    figure.evaluate(
-        "figure => scrollTo(0, figure.querySelector('.snapshot').getBoundingClientRect().top - 500)"
+    come_near(figure)
+    button, video = figure.locator('[data-do="enlarge"]'), figure.locator("video")
+    small = video.bounding_box()
+    button.click()
+    large = video.bounding_box()
+    assert small is not None
+    assert large is not None
+    assert large["width"] >= times * small["width"]
+    assert button.get_attribute("aria-pressed") == "true"
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    if width < 960:
+        figure.locator(".stage").focus()
+        page.keyboard.press("ArrowRight")
+        page.wait_for_function("document.querySelector('.kernel-player .stage').scrollLeft > 0")
+    button.click()
+    assert video.bounding_box() == small
+
+
+def test_large_snapshots_are_loaded_when_asked_for(open_page: OpenPage, origin: str) -> None:
+    page = open_page(f"{origin}/{PAGE}", reduced_motion="reduce")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    figure = player(page, "fa1-n64")
+    figure.evaluate("figure => figure.scrollIntoView()")
+    page.wait_for_function(
+        "document.querySelector('[data-recording=\"fa1-n64\"] video').readyState > 0", timeout=15_000
     )
-    for name in (".stage", ".list"):
-        top = figure.locator(name).evaluate("element => element.getBoundingClientRect().top")
-        assert 0 <= top < 200, name
+    assert not [url for url in asked if url.endswith("fa1-n64/snapshots.js")]
+    figure.get_by_role("button", name="show the numbers").click()
+    figure.locator(".snapshot .slot").first.wait_for()
+    assert [url for url in asked if url.endswith("fa1-n64/snapshots.js")]
+    assert figure.locator(".traffic tbody tr").count() > 1
+
+
+def test_a_picked_step_asks_for_large_snapshots(open_page: OpenPage, with_ranges: str) -> None:
+    figure = player(open_page(f"{with_ranges}/{PAGE}", reduced_motion="reduce"), "fa1-n64")
+    pick(figure, {"id": "s08"})
+    figure.locator(".snapshot .slot").first.wait_for()
+    assert figure.get_by_role("button", name="show the numbers").count() == 0
+
+
+def test_a_heat_map_says_how_much_of_it_changed(open_page: OpenPage, films: Path, with_ranges: str) -> None:
+    trace, film = kernels.recorded("fa1-n64"), film_of(films, "fa1-n64")
+    figure = player(open_page(f"{with_ranges}/{PAGE}", reduced_motion="reduce"), "fa1-n64")
+    come_near(figure)
+    step = next(
+        each
+        for each in film["steps"][40:]
+        if each["trace_step"] and trace.steps[each["trace_step"]].name == "update"
+    )
+    after = trace.steps[step["trace_step"]]
+    before = trace.steps[step["trace_step"] - 1]
+    pick(figure, step)
+    for name in ("Oi", "mi"):
+        changed = int((after.held(name) != before.held(name)).sum())
+        says = figure.locator(f'.slot[data-slot="{name}"] small').text_content()
+        assert says is not None
+        assert says.endswith(f"; {changed} of {after.held(name).size} changed")
+    assert "changed" not in (figure.locator('.slot[data-slot="Qi"] small').text_content() or "")
+
+
+def test_a_heat_map_says_what_its_blank_cells_stand_for(open_page: OpenPage, with_ranges: str) -> None:
+    figure = player(open_page(f"{with_ranges}/{PAGE}", reduced_motion="reduce"), "fa1-n64")
+    pick(figure, {"id": "s00"})
+    says = figure.locator('.slot[data-slot="m"] canvas').get_attribute("aria-label")
+    assert says is not None
+    assert says.endswith("64 × 1 numbers, −∞ (blank)")
 
 
 def test_the_code_that_launches_is_a_tab_away(figure: Locator) -> None:
@@ -172,6 +258,8 @@ def test_the_formula_of_the_step_is_lit(
             "parts => parts.map(part => [...part.classList].find(name => name.startsWith('of-')))"
         )
         assert set(lit) == (set() if name is None else {f"of-{name}"})
+        says = "this step computes nothing" if name is None else "this step's are marked"
+        assert figure.locator(".formulas .which").text_content() == says
 
 
 def test_a_term_and_its_slots_light_each_other(figure: Locator) -> None:
@@ -244,6 +332,17 @@ def test_on_paper_each_step_has_its_still_and_caption(figure: Locator, films: Pa
         }))"""
     )
     assert wide == [640] * len(steps)
+
+
+def test_paper_is_light_and_shows_what_is_folded(open_page: OpenPage, with_ranges: str) -> None:
+    page = open_page(f"{with_ranges}/{PAGE}", color_scheme="dark")
+    page.emulate_media(media="print", color_scheme="dark")
+    for name, element in (("background-color", "body"), ("background-color", ".kernel-code code")):
+        found = page.locator(element).first.evaluate(f"element => getComputedStyle(element)['{name}']")
+        channels = [int(number) for number in found.removeprefix("rgb(").removesuffix(")").split(",")]
+        assert min(channels) > 240, (element, found)
+    assert page.locator(".derivation p").last.is_visible()
+    assert not page.locator(".derivation").first.evaluate("fold => fold.open")
 
 
 def test_the_caption_is_spoken_politely(figure: Locator, films: Path) -> None:

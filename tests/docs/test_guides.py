@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from html import unescape
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 import kernels
 from kernels.registry import find_kernel
 from scenes import vocabulary
-from tests.docs.conftest import ROOT, run
+from tests.docs.conftest import ROOT, OpenPage, run
 
 EXAMPLE = ROOT / "docs" / "examples" / "twice.py"
 
@@ -91,6 +92,17 @@ def test_the_scene_of_the_guide_is_shown_whole_and_is_there(site: Path) -> None:
     for line in commands(ROOT / "docs" / "guides" / "scene.md"):
         *_, file, name = line.split()
         assert f"class {name}(Scene)" in (ROOT / file).read_text(encoding="utf-8")
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_scene_of_the_guide_has_a_film_in_the_readers_theme(
+    open_page: OpenPage, site: Path, theme: Literal["light", "dark"]
+) -> None:
+    page = open_page(f"{site.as_uri()}/guides/scene.html", color_scheme=theme)
+    (film,) = page.locator(".film-in-theme video:visible").all()
+    assert film.get_attribute("src") == f"../films/tiled-product/{theme}.mp4"
+    assert page.evaluate("document.querySelector('.film-in-theme').getBoundingClientRect().height") > 100
 
 
 def test_every_file_a_guide_includes_is_shown(site: Path) -> None:

@@ -45,6 +45,29 @@ def test_each_step_picked_is_the_step_shown(
         assert_player_shows(figure, film, trace, step)
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_narrow_window_shows_the_step_picked(
+    open_page: OpenPage, films: Path, origin: str, theme: str
+) -> None:
+    film, trace = film_of(films, "fa1"), kernels.recorded("fa1")
+    page = open_page(f"{origin}/{PAGE}", width=390, color_scheme=theme, reduced_motion="reduce")
+    figure = player(page)
+    come_near(figure)
+    for step in film["steps"][::5]:
+        pick(figure, step)
+        assert_player_shows(figure, film, trace, step)
+
+
+def test_mkdocs_serve_shows_the_step_picked(open_page: OpenPage, films: Path, from_mkdocs_serve: str) -> None:
+    film, trace = film_of(films, "fa1"), kernels.recorded("fa1")
+    page = open_page(f"{from_mkdocs_serve}/{PAGE}", reduced_motion="reduce")
+    figure = player(page)
+    come_near(figure)
+    for step in reversed(film["steps"]):
+        pick(figure, step)
+        assert_player_shows(figure, film, trace, step)
+
+
 @pytest.mark.parametrize(
     ("recording", "every"),
     [
@@ -67,6 +90,7 @@ def test_each_step_of_every_other_player_too(
     assert figure.locator("button[data-step]").count() == len(film["steps"])
     for step in film["steps"][::every]:
         pick(figure, step)
+        figure.locator(".snapshot .slot").first.wait_for()
         assert_player_shows(figure, film, trace, step)
 
 
