@@ -3,7 +3,8 @@
 // Scroll `pane`, and nothing around it, until `element` is in view there.
 kernelPlayer.scrollTo = (pane, element) => {
   const [outer, inner] = [pane.getBoundingClientRect(), element.getBoundingClientRect()];
-  if (inner.top < outer.top || inner.bottom > outer.bottom) {
+  const head = pane.querySelector(".head")?.offsetHeight ?? 0; // stays in view, over what it heads
+  if (inner.top < outer.top + head || inner.bottom > outer.bottom) {
     pane.scrollTop += inner.top - outer.top - (outer.height - Math.min(inner.height, outer.height)) / 3;
   }
 };

@@ -140,7 +140,7 @@ def test_film_controls_and_list_stay_in_view_while_reading_on(
     header = page.locator(".md-header").evaluate("header => header.getBoundingClientRect().bottom")
     for panel in (".formulas", ".code", ".snapshot", ".traffic"):
         figure.locator(panel).evaluate("panel => panel.scrollIntoView({ block: 'nearest' })")
-        for name in (".stage", ".bar", ".list", 'button[data-step="s08"]'):
+        for name in (".stage", ".bar", ".list", ".grip", 'button[data-step="s08"]'):
             box = figure.locator(name).bounding_box()
             assert box is not None
             assert header <= box["y"], (panel, name)
