@@ -223,7 +223,14 @@ def _magnitude(magnitudes: Mapping[str, float], name: str, symbol: str) -> float
 
 
 def _trespasses(step: Step, previous: Step | None, tally: _Tally) -> Iterator[str]:
-    """Where a step changed a slot that is none of its business, or of one that is, more than the valid part."""
+    """Where a step changed a slot or array that is none of its business, or of a slot that is, more than is valid."""
+    stored = {action.array for action in step.kind.actions if isinstance(action, Store)}
+    for name, patches in step.hbm.patches.items():
+        tally.checks += 1
+        writes = len(patches) - (0 if previous is None else len(previous.hbm.patches.get(name, ())))
+        if writes != (name in stored):
+            must = "once" if name in stored else "never"
+            yield f"{name} in HBM was written {writes} times since the step before, and {step.name} writes it {must}"
     changed = {action.slot for action in step.kind.actions if not isinstance(action, Store)}
     for slot, content in step.sram.items():
         tally.checks += 1

@@ -73,6 +73,13 @@ def test_a_wrong_slot_in_a_window_is_found() -> None:
     assert not kernels.verify(part).ok
 
 
+def test_a_write_left_out_of_a_window_is_found() -> None:
+    part = kernels.record("fa1", None, backend="cpu", blocks=(0, 1), steps=(1, 9))
+    assert part.steps[3].name == "write"
+    steps = tuple(replace(step, index=n) for n, step in enumerate((*part.steps[:3], *part.steps[4:])))
+    assert not kernels.verify(replace(part, steps=steps)).ok
+
+
 def test_a_tile_read_twice_is_found_in_a_window(tmp_path: Path) -> None:
     fetch = "= K[j * Bc * d + x];"
     kernel = planted(tmp_path, fetch, f"{fetch} Kj[x / d][x % d] += 0 * K[j * Bc * d + x];")
