@@ -6,6 +6,7 @@ import atexit
 import hashlib
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -57,7 +58,7 @@ def built(text: str, flags: Sequence[str]) -> Path:
     """
     command = [*compiler(), *LANGUAGE, *flags]
     key = hashlib.sha256("\0".join([text, *command, version(compiler())]).encode()).hexdigest()
-    folder = _cache_folder()
+    folder = cache_folder()
     kept = folder / key
     if kept.exists():
         return kept
@@ -73,14 +74,50 @@ def built(text: str, flags: Sequence[str]) -> Path:
     return kept
 
 
+def linked(objects: Sequence[Path], flags: Sequence[str]) -> Path:
+    """The file that the compiler links of object files that `built` made, from the cache if it was made before.
+
+    Raises BackendError with the linker's first error if it makes none.
+    """
+    command = [*compiler(), "-pthread"]
+    key = hashlib.sha256("\0".join([*(one.name for one in objects), *command, *flags]).encode()).hexdigest()
+    folder = cache_folder()
+    kept = folder / key
+    if kept.exists():
+        return kept
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        made = Path(scratch, "library")
+        named = [Path(scratch, f"{number}.o") for number in range(len(objects))]  # zig goes by the ending
+        for name, one in zip(named, objects, strict=True):
+            name.symlink_to(one)
+        result = subprocess.run(
+            [*command, *map(str, named), *flags, "-o", str(made)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if result.returncode:
+            raise BackendError(f"the kernel does not link: {first_error(result.stderr)}")
+        os.replace(made, kept)
+    return kept
+
+
 def first_error(output: str) -> str:
-    """The first line of a compiler's output that reports an error."""
-    lines = [line for line in output.splitlines() if "error" in line]
-    return (lines or output.splitlines() or ["the compiler said nothing"])[0].strip()
+    """The first line of a compiler's output that reports an error, at the line where a macro in it was written."""
+    lines = output.splitlines()
+    errors = [number for number, line in enumerate(lines) if "error" in line]
+    if not errors:
+        return (lines or ["the compiler said nothing"])[0].strip()
+    first = lines[errors[0]].strip()
+    until = errors[1] if len(errors) > 1 else len(lines)
+    for line in lines[errors[0] + 1 : until]:
+        if used := re.match(r"(\S+?:\d+:\d+): note: (?:in expansion of|expanded from) macro", line):
+            return re.sub(r"^\S+?:\d+:\d+", used[1], first)
+    return first
 
 
 @cache
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
     """Where built files are kept between runs: the user's cache, or a folder of this process's own."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernels-in-motion"
     try:

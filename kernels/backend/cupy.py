@@ -27,6 +27,11 @@ _REGISTERS = (
 
 def open_backend() -> Cupy:
     """The GPU backend; BackendError if CuPy is not installed or finds no GPU."""
+    return Cupy(open_cupy())
+
+
+def open_cupy() -> Any:
+    """The module CuPy; BackendError if it is not installed or finds no GPU."""
     try:
         import cupy
     except ImportError as error:
@@ -41,7 +46,7 @@ def open_backend() -> Cupy:
         ) from error
     if not count:
         raise BackendError("the cupy backend found no NVIDIA GPU: use the cpu backend")
-    return Cupy(cupy)
+    return cupy
 
 
 def entry_source(job: Job) -> str:
