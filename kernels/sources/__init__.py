@@ -1,0 +1,1 @@
+"""The sources of the four kernels as plain CUDA, each in the notation of its paper."""
