@@ -1,0 +1,1 @@
+"""What is measured on a GPU of the tracer itself: what it costs, and whether its counts are the hardware's."""
