@@ -1,4 +1,4 @@
-"""The command line: ``python -m kernels record | show | verify | check | bench | list``."""
+"""The command line: ``python -m kernels record | run | show | verify | check | bench | list``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ from kernels.backend import BACKENDS
 from kernels.check import check
 from kernels.declaration import Kernel
 from kernels.errors import KernelsError, ParameterError
+from kernels.launch import command as plain
+from kernels.launch import show as plain_show
+from kernels.launch import truth as plain_truth
 from kernels.registry import find_kernel, kernel_names
+from kernels.trace.model import Trace as PlainTrace
 
 _console = Console(highlight=False, soft_wrap=True)
 
@@ -55,19 +59,24 @@ def _number(text: str | None) -> Any:
 
 
 class _PerKernel(click.Group):
-    """A group with a command for each kernel, with options from its declaration; `other` takes any other word."""
+    """A group with a command for each kernel, with options from its declaration.
+
+    `plain` takes a ``.cu`` file, `other` any other word.
+    """
 
     def __init__(
         self,
         *,
         act: Callable[..., int | None],
         options: list[click.Parameter],
+        plain: Callable[[str], click.Command],
         other: Callable[[str], click.Command | None] = lambda word: None,
         **settings: Any,
     ) -> None:
         super().__init__(subcommand_metavar=settings.pop("metavar"), **settings)
         self._act = act
         self._more = options
+        self._plain = plain
         self._other = other
 
     def list_commands(self, context: click.Context) -> list[str]:
@@ -76,6 +85,8 @@ class _PerKernel(click.Group):
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         """The command for one kernel, or for another word."""
+        if name.endswith(".cu"):
+            return self._plain(name)
         if name not in kernel_names() and not name.endswith(".py") and (command := self._other(name)):
             return command
         kernel = find_kernel(name)
@@ -168,8 +179,10 @@ _group.add_command(
         name="record",
         act=_record,
         options=[_OUTPUT, *_WINDOW],
-        metavar="KERNEL [OPTIONS]",
-        help="Run a kernel with tracing and write the trace. KERNEL may be the .py file of a declaration of your own.",
+        plain=plain.record_command,
+        metavar="FILE.cu | KERNEL [OPTIONS]",
+        help="Run a kernel with tracing and write the trace. `record FILE.cu --help` says how to run any CUDA file. "
+        "KERNEL may be the .py file of a declaration of your own.",
     )
 )
 
@@ -201,24 +214,56 @@ _group.add_command(
         name="check",
         act=_check,
         options=[],
-        metavar="KERNEL [OPTIONS]",
-        help="Run sanitizers over a kernel, one line for each. Exits 1 on a finding, 2 if none of them could run.",
+        plain=plain.check_command,
+        metavar="FILE.cu | KERNEL [OPTIONS]",
+        help="Look for races and the like: in the accesses of any CUDA file (`check FILE.cu --help`), or by sanitizers "
+        "over a kernel, one line for each. Exits 1 on a finding, 2 if none of them could run.",
     )
 )
 
 
-def _trace_command(act: Callable[[kernels.Trace], int | None]) -> Callable[[str], click.Command]:
-    def command(word: str) -> click.Command:
-        return click.Command(word, callback=lambda: act(open_trace(word)), help=f"The trace {word}.")
+class _Run(click.Group):
+    """A group with a command for any CUDA file."""
 
-    return command
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        """The command for one file."""
+        if not name.endswith(".cu"):
+            raise ParameterError(f"{name} is no CUDA file: run takes a file named NAME.cu")
+        return plain.run_command(name)
 
 
-def open_trace(word: str) -> kernels.Trace:
+_group.add_command(
+    _Run(
+        name="run",
+        subcommand_metavar="FILE.cu [OPTIONS]",
+        help="Run any CUDA file without tracing, and print or save what it wrote. `run FILE.cu --help` says how.",
+    )
+)
+
+
+def _verify_trace(word: str) -> click.Command:
+    def act(truth: str | None) -> int:
+        trace = open_trace(word)
+        if not isinstance(trace, PlainTrace):
+            if truth is not None:
+                raise ParameterError(f"{word} is of a kernel that has its definition: leave --truth out")
+            return _verified(trace, None)
+        source = plain_truth.source_beside(trace, Path(word).parent, Path())
+        found = plain_truth.verify(trace, plain_truth.find_truth(truth, source))
+        plain_show.print_report(_console, trace, found)
+        return 0 if found.ok else 1
+
+    return click.Command(
+        word, callback=act, params=[plain.TRUTH], help=f"The trace {word}. {plain_truth.HELP}"
+    )
+
+
+def open_trace(word: str) -> kernels.Trace | PlainTrace:
     """The recording called `word`, or the trace in the file of that path; TraceError if there is neither."""
     if word in kernels.recordings() and not Path(word).is_file():
         return kernels.recorded(word)
-    return kernels.load(word)
+    trace: kernels.Trace | PlainTrace = kernels.load(word)
+    return trace
 
 
 _group.add_command(
@@ -226,9 +271,11 @@ _group.add_command(
         name="verify",
         act=_verify_run,
         options=[],
-        other=_trace_command(lambda trace: _verified(trace, None)),
-        metavar="TRACE | KERNEL [OPTIONS]",
-        help="Check a trace, or a fresh run of a kernel, against the float64 definition. Exits 1 on a finding.",
+        plain=plain.verify_command,
+        other=_verify_trace,
+        metavar="TRACE | FILE.cu | KERNEL [OPTIONS]",
+        help="Check a trace, or a fresh run of a kernel, against the float64 definition; that of any CUDA file is a "
+        "function, --truth FILE.py[:NAME] (`verify FILE.cu --help`). Exits 1 on a finding.",
     )
 )
 
@@ -250,9 +297,20 @@ def bench(runs: int, output: Path | None) -> None:
 @click.option(
     "--block", default=0, metavar="N", show_default=True, help="whose steps to show, in the order recorded"
 )
-def show(trace: str, block: int) -> None:
+@click.option(
+    "--access", is_flag=True, help="what each line of a CUDA file asked of the memories, and races, instead"
+)
+def show(trace: str, block: int, access: bool) -> None:
     """Print a trace."""
-    report.print_trace(_console, open_trace(trace), block)
+    opened = open_trace(trace)
+    if isinstance(opened, PlainTrace) and access:
+        plain_show.print_access(_console, opened)
+    elif isinstance(opened, PlainTrace):
+        plain_show.print_trace(_console, opened, block)
+    elif access:
+        raise ParameterError(f"{trace} is of version 2, which keeps no accesses: record its CUDA file")
+    else:
+        report.print_trace(_console, opened, block)
 
 
 @_group.command("list", help="The kernels with their parameters and steps, and the recordings.")

@@ -16,7 +16,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 import kernels
 from kernels.errors import KernelsError
 from scenes.errors import SceneError
-from scenes.orders import QUALITIES, THEMES, Example, Order, check, cluster_of, examples, has_scene, window_of
+from scenes.orders import (
+    QUALITIES,
+    THEMES,
+    Example,
+    Order,
+    check,
+    cluster_of,
+    examples,
+    has_scene,
+    open_trace,
+    window_of,
+)
 from scenes.render import render
 from scenes.story import Window
 
@@ -122,7 +133,7 @@ def _traces(recordings: tuple[str, ...], trace: Path | None, window: Window | No
             raise SceneError(
                 f"--trace {trace} and the recordings {', '.join(recordings)} are two wishes: name one"
             )
-        check(kernels.load(trace), window)
+        check(open_trace(trace), window)
         return {trace.stem: trace}
     found = {name: kernels.recorded(name) for name in recordings or kernels.recordings()}
     if not recordings:

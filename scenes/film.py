@@ -22,7 +22,7 @@ from scenes.actions import CountTraffic, RunBlock
 from scenes.camera import FigureCamera, FilmWriter
 from scenes.errors import SceneError
 from scenes.figure import Figure
-from scenes.orders import window_of
+from scenes.orders import open_trace, window_of
 from scenes.score import Score, Wording, words_for, working_for
 from scenes.story import Event, Loaded, Picture, Stored, Story, Window, tell_all
 from scenes.tempo import Timing, ticks, timings
@@ -60,7 +60,7 @@ def load_trace(named: str) -> Trace:
     Raises KernelsError if it is neither, or cannot be read.
     """
     if Path(named).is_file() or os.sep in named or named.endswith(".trace"):
-        return kernels.load(named)
+        return open_trace(named)
     return kernels.recorded(named)
 
 

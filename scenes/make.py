@@ -19,17 +19,16 @@ from manim import config, tempconfig
 from manim.manager import Manager
 from PIL import Image
 
-import kernels
 from scenes.errors import SceneError
 from scenes.film import Film, FilmStep, step_list_json
-from scenes.orders import QUALITIES, ROOT, Order, check
+from scenes.orders import QUALITIES, ROOT, Order, check, open_trace
 from scenes.story import Updated
 from scenes.theme import theme_named
 
 
 def film_of(order: Order, played: Callable[[int, int], None] = lambda done, of: None) -> Film:
     """The scene that plays an order's trace; SceneError if none can."""
-    trace = kernels.load(order.trace)
+    trace = open_trace(order.trace)
     check(trace, order.window)
     scene = scene_for(trace.kernel)
     return scene(trace=trace, theme=theme_named(order.theme), window=order.window, played=played)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+import kernels
 from kernels.trace import Trace
 from scenes.errors import SceneError
 from scenes.story import Window, check_length
@@ -14,7 +15,13 @@ from scenes.story import Window, check_length
 ROOT = Path(__file__).resolve().parent.parent
 THEMES = ("light", "dark")
 
-_ALSO = ("manim.cfg", "kernels/layout.py", "kernels/trace.py", "kernels/manifest.py", "kernels/trace_file.py")
+_ALSO = (
+    "manim.cfg",
+    "kernels/layout.py",
+    "kernels/trace/version2.py",
+    "kernels/manifest.py",
+    "kernels/trace_file.py",
+)
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,17 @@ def examples() -> dict[str, Path]:
 def has_scene(kernel: str) -> bool:
     """Whether there is a scene for traces of a kernel: it is the module of the kernel's name."""
     return (ROOT / "scenes" / f"{kernel}.py").is_file()
+
+
+def open_trace(path: str | Path) -> Trace:
+    """The trace in a file, of a kernel that has a declaration; SceneError if it is a plain kernel's."""
+    trace = kernels.load(path)
+    if isinstance(trace, Trace):
+        return trace
+    raise SceneError(
+        f"{path} is a trace of the plain kernel {trace.name!r}, which cannot be filmed yet: look at it with "
+        f"`python -m kernels show {path}`"
+    )
 
 
 def check(trace: Trace, window: Window | None = None) -> None:

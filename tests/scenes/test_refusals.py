@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import kernels
@@ -159,3 +160,11 @@ def test_manim_render_says_the_same(
     assert said in line
     assert "Traceback" not in done.stdout
     assert not list(tmp_path.rglob("*.mp4"))
+
+
+def test_a_trace_of_a_plain_kernel_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    source = "__global__ void twice(float* x) { x[threadIdx.x] *= 2; }"
+    trace = kernels.RawKernel(source, "twice", backend="cpu")((1,), (4,), (np.ones(4, np.float32),))
+    trace.save(tmp_path / "plain.trace")
+    line = refused(tmp_path / "out", "--trace", tmp_path / "plain.trace")
+    assert "is a trace of the plain kernel 'twice', which cannot be filmed yet" in line
